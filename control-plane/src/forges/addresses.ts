@@ -13,7 +13,7 @@ export interface Address {
 /** Returns every address of a name. */
 export type Resolve = (host: string) => Promise<Address[]>
 
-export type OutboundCode = 'address_not_allowed' | 'name_not_resolved'
+type OutboundCode = 'address_not_allowed' | 'name_not_resolved'
 
 /** No connection was made. */
 export class OutboundRefusal extends Error {
@@ -109,7 +109,7 @@ export function judgeAddress(address: string): Kind {
   return GLOBAL.check(plain, 'ipv6') ? 'public' : 'special'
 }
 
-export interface GuardRules {
+interface GuardRules {
   /** Names whose addresses may be private or loopback (BERTH_PRIVATE_GIT_HOSTS), in lower case. */
   privateHosts: readonly string[]
   /** Allows loopback and nothing else, for tests and the local example. */

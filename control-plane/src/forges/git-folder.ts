@@ -29,7 +29,7 @@ const SSH_COMMAND = [
   '-o ConnectTimeout=10 -o PreferredAuthentications=publickey',
 ].join(' ')
 
-export interface FolderRequest {
+interface FolderRequest {
   dataDir: string
   projectId: number
   address: RepositoryAddress

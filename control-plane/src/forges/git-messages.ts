@@ -3,7 +3,7 @@
 // "failed" without the forge's own text, which is untrusted.
 import { checkCommit, checkRef } from '@berth/shared'
 
-export const LOOK_CODES = [
+const LOOK_CODES = [
   'auth_failed',
   'not_found',
   'timeout',
@@ -17,7 +17,7 @@ export const LOOK_CODES = [
   'busy',
   'failed',
 ] as const
-export type LookCode = (typeof LOOK_CODES)[number]
+type LookCode = (typeof LOOK_CODES)[number]
 
 export interface LookFailure {
   code: LookCode
@@ -53,7 +53,7 @@ export function parseRefs(text: string): Refs {
   return { refs, defaultBranch }
 }
 
-export interface LookContext {
+interface LookContext {
   host: string
   /** The key to add at the forge if it refuses ours. */
   publicKey: string

@@ -28,11 +28,11 @@ export interface LookRequest {
 
 export type Look = ({ ok: true } & Refs) | ({ ok: false } & LookFailure)
 
-export type ServiceFileLook =
+type ServiceFileLook =
   | { ok: true; content: Buffer | undefined }
   | ({ ok: false } & LookFailure)
 
-export interface HostKeyScan {
+interface HostKeyScan {
   /** As known_hosts names it; null if the repository is not read over ssh. */
   host: string | null
   offered: HostKey[]
@@ -58,7 +58,7 @@ const SAFE_OPTIONS = [
   'pack.threads=1',
 ]
 
-export interface GitSettings {
+interface GitSettings {
   dataDir: string
   guard: Guard
   rules: AddressRules

@@ -11,7 +11,7 @@ export interface HostKey {
   fingerprint: string
 }
 
-export interface SshHost {
+interface SshHost {
   host: string
   port: number
 }

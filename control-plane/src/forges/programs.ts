@@ -20,7 +20,7 @@ export function locateProgram(name: string): string | undefined {
   return undefined
 }
 
-export interface ProgramOptions {
+interface ProgramOptions {
   cwd: string
   env: Record<string, string>
   timeoutMs: number

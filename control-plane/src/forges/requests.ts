@@ -22,7 +22,7 @@ export interface Received {
   text: string
 }
 
-export type RequestTrouble = 'timeout' | 'unreachable' | 'redirected' | 'too_large' | 'not_allowed'
+type RequestTrouble = 'timeout' | 'unreachable' | 'redirected' | 'too_large' | 'not_allowed'
 
 /** There was no usable answer. */
 export class RequestError extends Error {

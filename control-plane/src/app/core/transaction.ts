@@ -5,7 +5,7 @@ import type { EventKind } from '@berth/shared'
 import type { Context } from '../../context.ts'
 import { insertEvents } from '../../store/core/events.ts'
 import { workInside } from '../../store/engine/compiled.ts'
-import { isDeadlock } from '../../store/engine/database.ts'
+import { isDeadlock, isUniqueViolation } from '../../store/engine/database.ts'
 import type { Db } from '../../store/engine/db.ts'
 import { appendAudits } from './audit-chain.ts'
 import type { Change } from './change.ts'
@@ -22,6 +22,22 @@ export async function change<T>(ctx: ChangeContext, work: (c: Change) => Promise
       return await changeOnce(ctx, work)
     } catch (error) {
       if (left <= 1 || !isDeadlock(error)) throw error
+    }
+  }
+}
+
+const UNIQUE_TRIES = 3
+
+/** Decides again if a user's deployment and an event collided at a unique index. */
+export async function changeUnlessTaken<T>(
+  ctx: ChangeContext,
+  work: (c: Change) => Promise<T>,
+): Promise<T> {
+  for (let left = UNIQUE_TRIES; ; left--) {
+    try {
+      return await change(ctx, work)
+    } catch (error) {
+      if (left <= 1 || !isUniqueViolation(error)) throw error
     }
   }
 }

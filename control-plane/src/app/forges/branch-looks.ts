@@ -4,6 +4,7 @@
 // the server fetches what the branch has then.
 import { never, WEBHOOKS } from '@berth/shared'
 import type { Context } from '../../context.ts'
+import { isOver } from '../../domain/forges/admission.ts'
 import {
   correctHead,
   correctPush,
@@ -13,7 +14,7 @@ import {
 } from '../../domain/forges/branch-order.ts'
 import { type Decision, decide } from '../../domain/forges/intent.ts'
 import type { PullRequestEvent, PushEvent } from '../../domain/forges/payloads/event.ts'
-import { isOver } from '../../domain/forges/pull-request.ts'
+import { happenedAt } from '../../domain/forges/pull-request.ts'
 import { ForgeError } from '../../forges/clients/forge.ts'
 import type { LookFailure } from '../../forges/git-messages.ts'
 import { listEnvironments } from '../../store/environments/environments.ts'
@@ -22,10 +23,9 @@ import { findPullRequest } from '../../store/forges/pull-requests.ts'
 import type { Project } from '../../store/projects/projects.ts'
 import type { Change } from '../core/change.ts'
 import { change } from '../core/transaction.ts'
-import { findPullRequestEnvironment } from './admissions.ts'
+import { findPullRequestEnvironment } from './event-facts.ts'
 import { tracks } from './forge-events.ts'
 import { openProjectForge } from './forge-tokens.ts'
-import { happenedAt } from './pull-requests.ts'
 import { lookAtRepository, recordLook } from './repository.ts'
 
 type Event = PushEvent | PullRequestEvent
@@ -36,7 +36,7 @@ export interface Sight {
   seen: Seen
 }
 
-export type Ordered =
+type Ordered =
   | { kind: 'follows'; event: Event; looked: boolean }
   | { kind: 'look'; known: string }
   | { kind: 'nothing'; decision: Decision }

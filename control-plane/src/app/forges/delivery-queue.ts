@@ -15,7 +15,6 @@ import {
   type PullRequestEvent,
   type PushEvent,
 } from '../../domain/forges/payloads/event.ts'
-import { isUniqueViolation } from '../../store/engine/database.ts'
 import {
   countTry,
   type Delivery,
@@ -30,7 +29,7 @@ import {
 import { findProject, lockProject, type Project } from '../../store/projects/projects.ts'
 import { audit } from '../core/audit.ts'
 import type { Change } from '../core/change.ts'
-import { change, emit } from '../core/transaction.ts'
+import { change, changeUnlessTaken, emit } from '../core/transaction.ts'
 import { isWorthWaiting, lookForEvent, orderEvent, type Sight } from './branch-looks.ts'
 import {
   type AppliedEvent,
@@ -44,7 +43,7 @@ import { noteDelivery, type Verified } from './webhook-secrets.ts'
 const compress = promisify(gzip)
 const decompress = promisify(gunzip)
 
-export interface VerifiedDelivery {
+interface VerifiedDelivery {
   projectId: number
   provider: Provider
   headers: HookHeaders
@@ -127,8 +126,6 @@ export async function recordDelivery(ctx: Context, given: VerifiedDelivery): Pro
   })
 }
 
-const UNIQUE_TRIES = 3 // a user's deployment and an event collided at the unique index: decide again
-
 /** Rows that this process is deciding now: a check of a branch may outlast the tick's interval. */
 const underWay = new WeakMap<Context, Set<number>>()
 
@@ -150,7 +147,7 @@ export async function decideRow(ctx: Context, id: number): Promise<void> {
 async function decideWithLooks(ctx: Context, id: number, tries: number): Promise<void> {
   let sight: Sight | undefined
   for (let looks = 0; looks <= WEBHOOKS.looks; looks++) {
-    const doubt = await decideUnlessTaken(ctx, id, sight)
+    const doubt = await changeUnlessTaken(ctx, (c) => decideOnce(ctx, c, id, sight))
     if (!doubt) return
     const { project, event, known } = doubt
     const { seen, failure } = await lookForEvent(ctx, project, event)
@@ -162,20 +159,6 @@ async function decideWithLooks(ctx: Context, id: number, tries: number): Promise
     sight = { known, seen }
   }
   throw new Error('what is known changed with every look')
-}
-
-async function decideUnlessTaken(
-  ctx: Context,
-  id: number,
-  sight: Sight | undefined,
-): Promise<Doubt | undefined> {
-  for (let left = UNIQUE_TRIES; ; left--) {
-    try {
-      return await change(ctx, (c) => decideOnce(ctx, c, id, sight))
-    } catch (error) {
-      if (left <= 1 || !isUniqueViolation(error)) throw error
-    }
-  }
 }
 
 interface Doubt {

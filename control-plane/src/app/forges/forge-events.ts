@@ -11,18 +11,14 @@ import type {
 } from '../../domain/forges/payloads/event.ts'
 import { decidePush } from '../../domain/forges/redeployment.ts'
 import { matchRepository, type RepositoryMatch } from '../../domain/forges/repository-match.ts'
-import {
-  type Environment,
-  listEnvironments,
-  updateEnvironment,
-} from '../../store/environments/environments.ts'
+import { type Environment, listEnvironments } from '../../store/environments/environments.ts'
 import { listOpenPullRequests, type PullRequest } from '../../store/forges/pull-requests.ts'
 import { type Project, updateProject } from '../../store/projects/projects.ts'
 import type { Change } from '../core/change.ts'
 import { emit } from '../core/transaction.ts'
-import { performWaiting } from './admissions.ts'
+import { readRedeployment } from './event-facts.ts'
+import { type EventOrigin, type EventResult, perform } from './intents.ts'
 import { applyPullRequest, followPush } from './pull-requests.ts'
-import { decideFor, type EventOrigin, type EventResult, performFor } from './redeployments.ts'
 
 export type AppliedEvent = Pick<EventResult, 'outcome' | 'rule' | 'reason'> & {
   results: EventResult[]
@@ -176,7 +172,7 @@ async function applyPush(
     for (const pull of own) await followPush(c, pull, change, o.looked === true)
     for (const environment of environments.filter((e) => tracks(e, change.branch))) {
       const pull = own.find((p) => p.number === environment.pullRequestNumber)
-      const result = await pushTo(ctx, c, project, environment, pull, change, o)
+      const result = await pushTo(ctx, c, project, environment.id, pull, change, o)
       if (result) results.push(result)
     }
   }
@@ -191,19 +187,15 @@ async function pushTo(
   ctx: Context,
   c: Change,
   project: Project,
-  environment: Environment,
+  environmentId: number,
   pull: PullRequest | undefined,
   change: BranchChange,
   o: EventOrigin,
 ): Promise<EventResult | undefined> {
-  const { origin } = o
-  const facts = { origin, pullRequest: pull }
-  const decided = await decideFor(ctx, c, project, environment.id, change, facts)
-  if (!decided) return undefined
-  if (!change.deleted && environment.branchMissing) {
-    await updateEnvironment(c.db, environment.id, { branchMissing: 0 })
-  }
-  const decision = decidePush(change, environment, () => decided.decision)
-  if (pull && !change.deleted) await performWaiting(c, pull, decision)
-  return performFor(c, project, decided.environment, decision, change, o)
+  const asked = { origin: o.origin, pull }
+  const read = await readRedeployment(ctx, c, project, environmentId, change, asked)
+  if (!read) return undefined
+  const { environment, facts } = read
+  const decision = decidePush(change, environment, facts)
+  return perform(ctx, c, { project, pull, environment }, decision, o)
 }

@@ -1,17 +1,14 @@
 // Pull requests: their records, the effects of events, and the approval of a fork's commit. The record follows the
 // forge; only decisions create, redeploy or remove the environment. No payload can approve a commit.
-import { AppError, never, type Trigger, WEBHOOKS } from '@berth/shared'
+import { AppError, type Trigger, WEBHOOKS } from '@berth/shared'
 import type { Context } from '../../context.ts'
 import type { Caller } from '../../domain/core/access.ts'
-import type { Decision } from '../../domain/forges/intent.ts'
 import type { PullRequestEvent } from '../../domain/forges/payloads/event.ts'
-import { decidePullRequest } from '../../domain/forges/pull-request.ts'
-import { type Environment, updateEnvironment } from '../../store/environments/environments.ts'
+import { decidePullRequest, reportPullRequest } from '../../domain/forges/pull-request.ts'
 import {
   type Approval,
   findPullRequest,
   insertApproval,
-  insertPullRequest,
   isApproved,
   listApprovals,
   listLine,
@@ -27,26 +24,9 @@ import type { Change } from '../core/change.ts'
 import { change } from '../core/transaction.ts'
 import { getTask, type TaskView } from '../deployments/tasks.ts'
 import { beginRemoval } from '../environments/removal.ts'
-import {
-  admit,
-  emitPullRequest,
-  findPullRequestEnvironment,
-  identifierOf,
-  performWaiting,
-} from './admissions.ts'
-import {
-  commitNews,
-  decideFor,
-  type EventOrigin,
-  type EventResult,
-  performFor,
-} from './redeployments.ts'
-
-/** The forge's time, bounded: a time in the future would make every later event stale. */
-export function happenedAt(event: PullRequestEvent, now: number): number | null {
-  if (event.happened_at === null) return null
-  return Math.min(Date.parse(event.happened_at), now + WEBHOOKS.aheadMs)
-}
+import { readAdmission } from './event-facts.ts'
+import { type EventOrigin, type EventResult, emitPullRequest, perform } from './intents.ts'
+import { admit } from './waiting-list.ts'
 
 /** Applies one event about one pull request. The caller has locked the project. */
 export async function applyPullRequest(
@@ -56,138 +36,16 @@ export async function applyPullRequest(
   event: PullRequestEvent,
   o: EventOrigin,
 ): Promise<EventResult> {
-  const { number } = event.pull_request
+  const { number, message } = event.pull_request
   const record = await findPullRequest(c.db, project.id, number)
-  const found = await findPullRequestEnvironment(c, project, number)
-  const news = commitNews(event.pull_request.head_sha, event.pull_request.message)
-  const again =
-    found &&
-    (await decideFor(ctx, c, project, found.id, news, {
-      origin: o.origin,
-      pullRequest: record,
-      fromFork: event.pull_request.from_fork,
-    }))
-  // read under its lock, so that a concurrent protection counts
-  const environment = again?.environment
-  const line = record ? await listLine(c.db, project.id, WEBHOOKS.line) : []
-  const place = record ? line.indexOf(record.id) : -1
-  let admitting = false
-  const decision = decidePullRequest({
-    news: {
-      number,
-      action: event.action,
-      draft: event.pull_request.draft,
-      baseBranch: event.pull_request.base_branch,
-      headSha: event.pull_request.head_sha,
-      happenedAt: happenedAt(event, c.now),
-    },
-    record,
-    environment: environment && {
-      removing: environment.removingAt !== null,
-      protected: environment.protected,
-    },
-    identifier: identifierOf(number),
-    position: place < 0 ? null : place + 1,
-    admit: () => {
-      admitting = true
-      return RECORD_FIRST
-    },
-    redeploy: () => again?.decision ?? RECORD_FIRST,
-  })
-  const recorded = decision.intents.some((intent) => intent.kind === 'record')
-    ? await writeRecord(c, project, record, environment, event)
-    : record
-  if (admitting && recorded) return admit(ctx, c, project, recorded, o, news.message)
-  if (again && decision === again.decision) {
-    if (recorded) await performWaiting(c, recorded, decision)
-    return performFor(c, project, again.environment, decision, news, o)
-  }
-  return finish(ctx, c, decision, environment, o)
-}
-
-/** Admission reads the record, so the record is written first; admission's decision replaces this one. */
-const RECORD_FIRST: Decision = {
-  intents: [{ kind: 'record' }],
-  outcome: 'applied',
-  rule: 'recorded',
-  reason: 'It was noted.',
-}
-
-/** Performs the rest of the decision: at most a removal, which also frees the place. */
-async function finish(
-  ctx: Context,
-  c: Change,
-  { intents, outcome, rule, reason }: Decision,
-  environment: Environment | undefined,
-  o: EventOrigin,
-): Promise<EventResult> {
-  const { id: environmentId = null, identifier = null } = environment ?? {}
-  const removes = environment && intents.some((intent) => intent.kind === 'remove')
-  const taskId = removes
-    ? await beginRemoval(ctx, c, environment, o.by, { trigger: o.trigger })
-    : null
-  return { environmentId, identifier, outcome, rule, reason, taskId }
-}
-
-async function writeRecord(
-  c: Change,
-  project: Project,
-  record: PullRequest | undefined,
-  environment: Environment | undefined,
-  event: PullRequestEvent,
-): Promise<PullRequest> {
-  const reported = event.pull_request
-  const state = stateAfter(event)
-  const over = state !== 'open'
-  const happened = happenedAt(event, c.now)
-  const facts = {
-    title: reported.title,
-    url: reported.url,
-    author: reported.author ?? record?.author ?? '',
-    state,
-    draft: reported.draft ? (1 as const) : (0 as const),
-    headBranch: reported.head_branch,
-    baseBranch: reported.base_branch,
-    fromFork: reported.from_fork ? (1 as const) : (0 as const),
-    headSha: reported.head_sha ?? record?.headSha ?? '',
-    headRef: reported.head_ref,
-    branchMissingSince: null,
-    presumedClosedAt: null,
-    happenedAt: Math.max(record?.happenedAt ?? 0, happened ?? record?.happenedAt ?? c.now),
-    updatedAt: c.now,
-    ...(over ? { waitingFor: null, waitingSince: null } : {}),
-  }
-  // a pull request that may come from a fork is treated as one from now on
-  if (reported.from_fork && environment && !environment.fromFork) {
-    await updateEnvironment(c.db, environment.id, { fromFork: 1 })
-  }
-  const written = record
-    ? await updatePullRequest(c.db, record.id, facts)
-    : await insertPullRequest(c.db, {
-        ...facts,
-        organizationId: project.organizationId,
-        projectId: project.id,
-        number: reported.number,
-        environmentId: environment?.id ?? null,
-        createdAt: c.now,
-      })
-  emitPullRequest(c, written)
-  return written
-}
-
-function stateAfter({ action }: PullRequestEvent): 'open' | 'merged' | 'closed' {
-  switch (action) {
-    case 'merged':
-    case 'closed':
-      return action
-    case 'opened':
-    case 'reopened':
-    case 'updated':
-    case 'edited':
-      return 'open'
-    default:
-      return never(action)
-  }
+  const reported = { ...reportPullRequest(event, record, c.now), id: record?.id }
+  const read = await readAdmission(ctx, c, project, reported, { origin: o.origin, message })
+  const { environment, facts: admission } = read
+  const decision = decidePullRequest({ event, now: c.now, record, admission })
+  const result = await perform(ctx, c, { project, pull: record, environment }, decision, o)
+  if (!environment || !decision.intents.some(({ kind }) => kind === 'remove')) return result
+  const taskId = await beginRemoval(ctx, c, environment, o.by, { trigger: o.trigger })
+  return { ...result, taskId }
 }
 
 /**

@@ -51,7 +51,7 @@ const nextRound = (now: number): number => {
 }
 
 /** Runs every due project; resolves when all rounds ended. */
-export async function runDueRounds(ctx: Context): Promise<void> {
+async function runDueRounds(ctx: Context): Promise<void> {
   const now = ctx.clock.now()
   const due = await listDueRounds(ctx.db, now, RECONCILE.dueAtOnce)
   await Promise.all(

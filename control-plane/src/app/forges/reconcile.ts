@@ -4,8 +4,8 @@
 import { randomUUID } from 'node:crypto'
 import { FORGE_API, never, WEBHOOKS } from '@berth/shared'
 import type { Context } from '../../context.ts'
+import { isOver } from '../../domain/forges/admission.ts'
 import type { NormalisedEvent } from '../../domain/forges/payloads/event.ts'
-import { isOver } from '../../domain/forges/pull-request.ts'
 import {
   type Finding,
   type ForgeTruth,
@@ -16,7 +16,6 @@ import {
 import { type ForgeClient, ForgeError } from '../../forges/clients/forge.ts'
 import type { Look } from '../../forges/git.ts'
 import { listTasksById, type Task } from '../../store/deployments/tasks.ts'
-import { isUniqueViolation } from '../../store/engine/database.ts'
 import { type Environment, listEnvironments } from '../../store/environments/environments.ts'
 import { listPullRequestsByNumber } from '../../store/forges/pull-request-heads.ts'
 import {
@@ -32,13 +31,13 @@ import { findProject, lockProject, type Project } from '../../store/projects/pro
 import { findServerAgent } from '../../store/servers/agents.ts'
 import { audit } from '../core/audit.ts'
 import type { Change } from '../core/change.ts'
-import { change, emit } from '../core/transaction.ts'
+import { changeUnlessTaken, emit } from '../core/transaction.ts'
 import { hasSession } from '../servers/servers.ts'
-import { emitPullRequest } from './admissions.ts'
+import { identifierOf } from './event-facts.ts'
 import { applyEvent } from './forge-events.ts'
 import { openProjectForge } from './forge-tokens.ts'
+import { type EventOrigin, type EventResult, emitPullRequest } from './intents.ts'
 import { fromRecord, fromSeen, pullRequestEvent, pushEvent } from './reconcile-events.ts'
-import type { EventOrigin, EventResult } from './redeployments.ts'
 import { lookAtRepository, recordLook } from './repository.ts'
 import { admitWaiting } from './waiting-list.ts'
 
@@ -77,18 +76,6 @@ export async function reconcileProject(ctx: Context, projectId: number): Promise
     await applyLook(ctx, c, held, known, look, host?.truth)
     await updateRepositoryFacts(c.db, projectId, { reconciledAt: c.now })
   })
-}
-
-const UNIQUE_TRIES = 3 // a user's deployment and ours collided at the unique index: try again
-
-async function changeUnlessTaken(ctx: Context, work: (c: Change) => Promise<void>): Promise<void> {
-  for (let left = UNIQUE_TRIES; ; left--) {
-    try {
-      return await change(ctx, work)
-    } catch (error) {
-      if (left <= 1 || !isUniqueViolation(error)) throw error
-    }
-  }
 }
 
 async function readKnown(ctx: Context, projectId: number): Promise<Known> {
@@ -348,6 +335,6 @@ async function applyToRecord(
 
 const about = (record: PullRequest) => ({
   environmentId: record.environmentId,
-  identifier: `pr-${record.number}`,
+  identifier: identifierOf(record.number),
   taskId: null,
 })

@@ -36,7 +36,7 @@ function lookRequest(ctx: Context, project: Project): LookRequest {
 export const lookAtRepository = (ctx: Context, project: Project): Promise<Look> =>
   ctx.outbound.git.lookAtRepository(lookRequest(ctx, project))
 
-export const encodeLookError = (look: Look): string | null =>
+const encodeLookError = (look: Look): string | null =>
   look.ok ? null : JSON.stringify({ code: look.code, message: look.message })
 
 /** Decodes the stored error; null if there is none. */

@@ -3,6 +3,8 @@
 // request takes the place.
 import { WEBHOOKS } from '@berth/shared'
 import type { Context } from '../../context.ts'
+import { decideAdmission } from '../../domain/forges/admission.ts'
+import { decideRedeployment } from '../../domain/forges/redeployment.ts'
 import {
   listEnvironmentsAwaitingServer,
   updateEnvironment,
@@ -11,6 +13,7 @@ import {
   findPullRequest,
   listProjectsAwaiting,
   listWaitingPullRequests,
+  type PullRequest,
 } from '../../store/forges/pull-requests.ts'
 import {
   countEnvironments,
@@ -20,16 +23,23 @@ import {
 } from '../../store/projects/projects.ts'
 import { BERTH } from '../core/audit.ts'
 import type { Change } from '../core/change.ts'
-import { admit, performWaiting } from './admissions.ts'
-import {
-  commitNews,
-  decideFor,
-  type EventOrigin,
-  type EventResult,
-  performFor,
-} from './redeployments.ts'
+import { commitNews, readAdmission, readRedeployment } from './event-facts.ts'
+import { type EventOrigin, type EventResult, perform } from './intents.ts'
 
 const SYSTEM: EventOrigin = { by: BERTH, trigger: 'system', origin: 'event' }
+
+/** Decides by the stored record alone. The caller has locked the project. */
+export async function admit(
+  ctx: Context,
+  c: Change,
+  project: Project,
+  pull: PullRequest,
+  o: EventOrigin,
+): Promise<EventResult> {
+  const asked = { origin: o.origin, message: null }
+  const { environment, facts } = await readAdmission(ctx, c, project, pull, asked)
+  return perform(ctx, c, { project, pull, environment }, decideAdmission(facts), o)
+}
 
 /** Admits waiting pull requests whose reason to wait may have ended; returns the results. Locks the project first. */
 export async function admitWaiting(
@@ -67,13 +77,15 @@ export async function serveJoinedServer(ctx: Context, c: Change, serverId: numbe
     if (!project) continue
     const number = waiting.pullRequestNumber
     const pull = number === null ? undefined : await findPullRequest(c.db, project.id, number)
-    const news = commitNews(waiting.headSha)
-    const facts = { origin: 'event', pullRequest: pull } as const
-    const decided = await decideFor(ctx, c, project, waiting.id, news, facts)
-    if (!decided) continue
+    const news = commitNews(waiting.headSha, null)
+    const read = await readRedeployment(ctx, c, project, waiting.id, news, {
+      origin: 'event',
+      pull,
+    })
+    if (!read) continue
+    const { environment, facts } = read
     await updateEnvironment(c.db, waiting.id, { deployOnJoin: 0 })
-    await performFor(c, project, decided.environment, decided.decision, news, SYSTEM)
-    if (pull) await performWaiting(c, pull, decided.decision)
+    await perform(ctx, c, { project, pull, environment }, decideRedeployment(facts), SYSTEM)
   }
   for (const projectId of await listProjectsAwaiting(c.db, serverId)) {
     await admitWaiting(ctx, c, projectId)

@@ -12,7 +12,7 @@ import { decideRow, recordDelivery } from './delivery-queue.ts'
 import { noteRefused } from './rejected-deliveries.ts'
 import { readWebhookSecrets, type Verified } from './webhook-secrets.ts'
 
-export interface IncomingDelivery {
+interface IncomingDelivery {
   /** Undefined if the request has no id. */
   projectId: number | undefined
   headers: HookHeaders

@@ -20,7 +20,7 @@ import { change, emit } from '../core/transaction.ts'
 export type SignedWith = 'current' | 'previous' | 'legacy'
 
 /** Secrets that verify a delivery now. */
-export type WebhookSecrets = Partial<Record<SignedWith, string>>
+type WebhookSecrets = Partial<Record<SignedWith, string>>
 
 type Row = Pick<
   Project,
@@ -124,7 +124,7 @@ export async function giveWebhookSecret(
   return secret
 }
 
-export interface MadeSecret {
+interface MadeSecret {
   secret: string
   previousAcceptedUntil: number | null
 }

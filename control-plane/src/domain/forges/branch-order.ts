@@ -3,7 +3,7 @@
 import { type PullRequestAction, WEBHOOKS } from '@berth/shared'
 
 /** One changed branch of a push, as far as its order matters. */
-export interface BranchStep {
+interface BranchStep {
   branch: string
   /** Null when the branch was deleted, or when the server resolves its head. */
   sha: string | null
@@ -81,7 +81,7 @@ export function correctPush<T extends BranchStep>(change: T, { refs }: Seen): T 
   return { ...asRead, sha, deleted: sha === null }
 }
 
-export interface PullRequestHead {
+interface PullRequestHead {
   head_branch: string
   head_sha: string | null
   head_ref: string | null

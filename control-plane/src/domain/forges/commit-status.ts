@@ -2,7 +2,7 @@
 // 140 characters. A deployment that a rule skipped is not reported.
 import { COMMIT_STATUSES } from '@berth/shared'
 
-export type ReportedState = 'pending' | 'running' | 'success' | 'failure' | 'stopped'
+type ReportedState = 'pending' | 'running' | 'success' | 'failure' | 'stopped'
 
 export interface ReportedStatus {
   state: ReportedState
@@ -67,7 +67,7 @@ export function describeMoment(moment: Moment): ReportedStatus {
 /** Marks the one comment of an environment; Berth edits the comment that has this marker. */
 export const commentMarker = (environmentId: number): string => `berth:env:${environmentId}`
 
-export interface CommentFacts {
+interface CommentFacts {
   project: string
   identifier: string
   sha: string | null

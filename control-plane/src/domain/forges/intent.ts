@@ -1,23 +1,42 @@
-// Decisions about events, and the intents that they contain. PURE: app/ performs the intents in order, in the
-// transaction in which the decision was made.
+// Decisions about events, and the intents that they contain. PURE: app/forges/intents.ts performs the intents in order,
+// in the transaction in which the facts were read.
 import type { DeliveryOutcome, DeliveryRule, WaitingReason } from '@berth/shared'
 
+/** A pull request as an event leaves it. */
+export interface ReportedPullRequest {
+  number: number
+  title: string
+  url: string
+  author: string
+  state: 'open' | 'merged' | 'closed'
+  draft: boolean
+  headBranch: string
+  baseBranch: string
+  fromFork: boolean
+  /** Empty if it was never reported in full. */
+  headSha: string
+  headRef: string | null
+  happenedAt: number
+}
+
 export type Intent =
-  /** Stores the event in the pull request's record, or the head in the environment's row. */
-  | { kind: 'record' }
-  | { kind: 'create_environment' }
+  | { kind: 'record'; pull: ReportedPullRequest }
+  /** Sets what the pull request's record waits for; null means nothing. */
+  | { kind: 'wait'; for: WaitingReason | null }
+  | { kind: 'create_environment'; serverId: number }
+  /** Stores the head in the environment's row, if it is known. */
+  | { kind: 'record_head'; sha: string | null }
   /** Null means the branch's head, which the checkout resolves. */
   | { kind: 'deploy'; sha: string | null }
+  | { kind: 'deploy_on_join' }
   | { kind: 'supersede'; taskId: number }
   /** Cancels the queued deployment, asks the running one to stop, then removes. */
   | { kind: 'remove' }
-  | { kind: 'join_line' }
-  | { kind: 'leave_line' }
-  | { kind: 'ask_approval' }
-  | { kind: 'wait'; for: Extract<WaitingReason, 'server_not_ready' | 'environment_removing'> }
-  | { kind: 'mark_branch_missing' }
+  | { kind: 'mark_branch'; missing: boolean }
   /** Stored, so that the other event of the same push is skipped too. */
-  | { kind: 'mark_skipped'; rule: 'skip_marker' | 'paths_unchanged' }
+  | { kind: 'mark_skipped'; rule: SkipRule; sha: string | null; from: string | null }
+
+export type SkipRule = 'skip_marker' | 'paths_unchanged'
 
 export interface Decision {
   intents: Intent[]
@@ -27,6 +46,12 @@ export interface Decision {
   reason: string
 }
 
+/** With the environment that the result names. */
+export interface EventDecision extends Decision {
+  environmentId: number | null
+  identifier: string | null
+}
+
 export const decide = (
   outcome: DeliveryOutcome,
   rule: DeliveryRule,
@@ -34,7 +59,7 @@ export const decide = (
   ...intents: Intent[]
 ): Decision => ({ intents, outcome, rule, reason })
 
-export const RECORD: Intent = { kind: 'record' }
+export const wait = (reason: WaitingReason | null): Intent => ({ kind: 'wait', for: reason })
 
 export const shortSha = (sha: string | null): string =>
   sha === null ? 'its head' : sha.slice(0, 7)

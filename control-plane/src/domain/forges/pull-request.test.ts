@@ -1,245 +1,47 @@
-// The matrix of pull requests, cell by cell, and the conditions of an environment, row by row, named after their rules.
-import {
-  type DeliveryRule,
-  PULL_REQUEST_ACTIONS,
-  type PullRequestAction,
-  type WaitingReason,
-} from '@berth/shared'
+// The matrix of pull requests, cell by cell, and the conditions of an environment, row by row: facts become intents.
+import { PULL_REQUEST_ACTIONS, type PullRequestAction, type WaitingReason } from '@berth/shared'
 import { describe, expect, test } from 'vitest'
 import {
   ADMISSION_ROWS,
   type AdmissionFacts,
   type AdmissionRow,
   decideAdmission,
+  type Home,
 } from './admission.ts'
-import { decide } from './intent.ts'
+import { A, B, serving, tell } from './facts.testing.ts'
+import type { EventPullRequest, PullRequestEvent } from './payloads/event.ts'
 import {
   decidePullRequest,
   effectiveAction,
-  PULL_REQUEST_MATRIX,
-  type PullRequestEnvironment,
+  happenedAt,
   type PullRequestFacts,
   type PullRequestRecord,
+  reportPullRequest,
   SITUATIONS,
   type Situation,
   situationOf,
 } from './pull-request.ts'
+import type { RedeploymentFacts } from './redeployment.ts'
 
-const A = 'a'.repeat(40)
-const B = 'b'.repeat(40)
+const NOW = 3_000
 const open: PullRequestRecord = {
   state: 'open',
+  author: 'ada',
   draft: false,
   baseBranch: 'main',
   headSha: A,
   waitingFor: null,
   happenedAt: 1_000,
 }
-const there: PullRequestEnvironment = { removing: false, protected: false }
-const waiting = (waitingFor: WaitingReason) => ({ record: { ...open, waitingFor } })
-
-const STATES: Record<
-  Situation,
-  { record?: PullRequestRecord; environment?: PullRequestEnvironment }
-> = {
-  unknown: {},
-  finished: { record: { ...open, state: 'merged' } },
-  ending: { record: { ...open, state: 'closed' }, environment: { ...there, removing: true } },
-  idle: { record: open },
-  in_line: waiting('environment_limit'),
-  awaiting_approval: waiting('approval'),
-  awaiting_server: waiting('server_not_ready'),
-  awaiting_removal: waiting('environment_removing'),
-  deployed: { record: open, environment: there },
-  protected: { record: open, environment: { ...there, protected: true } },
-  removing: { record: open, environment: { ...there, removing: true } },
-}
-
-function facts(
-  action: PullRequestAction,
-  situation: Situation,
-  over: Partial<PullRequestFacts['news']> = {},
-): PullRequestFacts {
-  const state = STATES[situation]
-  const isNew = action === 'updated'
-  return {
-    news: {
-      number: 42,
-      action,
-      draft: false,
-      baseBranch: 'main',
-      headSha: isNew ? B : A,
-      happenedAt: 2_000,
-      ...over,
-    },
-    record: state.record,
-    environment: state.environment,
-    identifier: 'pr-42',
-    position: situation === 'in_line' ? 3 : null,
-    admit: () => decide('queued', 'environment_created', 'Admitted.'),
-    redeploy: () => decide('queued', 'redeployed', 'Redeployed.'),
-  }
-}
-
-type Answers = Record<Situation, DeliveryRule>
-const admits = (finished: DeliveryRule): Answers => ({
-  unknown: 'environment_created',
-  finished,
-  ending: finished,
-  idle: 'environment_created',
-  in_line: 'environment_created',
-  awaiting_approval: 'environment_created',
-  awaiting_server: 'environment_created',
-  awaiting_removal: 'environment_created',
-  deployed: 'environment_created',
-  protected: 'environment_created',
-  removing: 'environment_created',
-})
-const ends = (rule: DeliveryRule): Answers => ({
-  unknown: 'no_environment',
-  finished: 'pull_request_closed',
-  ending: 'environment_removing',
-  idle: 'no_environment',
-  in_line: 'left_line',
-  awaiting_approval: 'left_line',
-  awaiting_server: 'left_line',
-  awaiting_removal: 'left_line',
-  deployed: rule,
-  protected: 'environment_protected',
-  removing: 'environment_removing',
-})
-const EXPECTED: Record<PullRequestAction, Answers> = {
-  opened: admits('pull_request_closed'),
-  reopened: admits('environment_created'),
-  updated: {
-    ...admits('pull_request_closed'),
-    in_line: 'environment_limit_reached',
-    deployed: 'redeployed',
-    protected: 'redeployed',
-    removing: 'redeployed',
-  },
-  edited: {
-    unknown: 'environment_created',
-    finished: 'pull_request_closed',
-    ending: 'pull_request_closed',
-    idle: 'recorded',
-    in_line: 'recorded',
-    awaiting_approval: 'recorded',
-    awaiting_server: 'recorded',
-    awaiting_removal: 'recorded',
-    deployed: 'recorded',
-    protected: 'recorded',
-    removing: 'recorded',
-  },
-  merged: ends('pull_request_merged'),
-  closed: ends('pull_request_closed'),
-}
-
-const CELLS = PULL_REQUEST_ACTIONS.flatMap((action) =>
-  SITUATIONS.map((situation) => [action, situation] as const),
-)
-
-test.each(CELLS)('%s × %s', (action, situation) => {
-  const state = STATES[situation]
-  expect(situationOf(state.record, state.environment)).toBe(situation)
-  expect(PULL_REQUEST_MATRIX[action][situation]).toBeDefined()
-  const made = decidePullRequest(facts(action, situation))
-  expect(made.rule).toBe(EXPECTED[action][situation])
-  expect(made.reason).toMatch(/\.$/)
-})
-
-describe('rows of their own', () => {
-  test('stale_event: an older event changes nothing, whatever it says', () => {
-    for (const action of PULL_REQUEST_ACTIONS) {
-      const made = decidePullRequest(facts(action, 'deployed', { happenedAt: 999 }))
-      expect([made.outcome, made.rule, made.intents]).toEqual(['ignored', 'stale_event', []])
-    }
-    const same = decidePullRequest(facts('merged', 'deployed', { happenedAt: 1_000 }))
-    expect(same.rule).toBe('pull_request_merged')
-    const untimed = decidePullRequest(facts('merged', 'deployed', { happenedAt: null }))
-    expect(untimed.rule).toBe('pull_request_merged')
-  })
-
-  test('pull_request_closed: only reopening opens it, and nothing is recorded', () => {
-    const made = decidePullRequest(facts('updated', 'finished'))
-    expect([made.outcome, made.intents]).toEqual(['ignored', []])
-  })
-
-  test('pull_request_closed: a second end records its time, so that an older reopening is stale', () => {
-    const record = { ...open, state: 'closed' as const }
-    const closed = decidePullRequest({ ...facts('closed', 'finished'), record })
-    expect([closed.outcome, closed.intents]).toEqual(['ignored', [{ kind: 'record' }]])
-    // one that was merged stays merged
-    expect(decidePullRequest(facts('closed', 'finished')).intents).toEqual([])
-  })
-
-  test('retargeted: the environment stays as it is', () => {
-    const made = decidePullRequest(facts('edited', 'deployed', { baseBranch: 'release/1.x' }))
-    expect([made.outcome, made.rule]).toEqual(['applied', 'retargeted'])
-    expect(made.intents).toEqual([{ kind: 'record' }])
-  })
-
-  test('ready for review, or retargeted, without an environment: as opened', () => {
-    const draft = facts('edited', 'idle')
-    draft.record = { ...open, draft: true }
-    expect(decidePullRequest(draft).rule).toBe('environment_created')
-    const moved = decidePullRequest(facts('edited', 'idle', { baseBranch: 'release/1.x' }))
-    expect(moved.rule).toBe('environment_created')
-    const backToDraft = decidePullRequest(facts('edited', 'idle', { draft: true }))
-    expect(backToDraft.rule).toBe('recorded')
-  })
-
-  test('pull_request_merged, pull_request_closed: the environment is removed', () => {
-    for (const action of ['merged', 'closed'] as const) {
-      const made = decidePullRequest(facts(action, 'deployed'))
-      expect([made.outcome, made.rule]).toEqual(['queued', `pull_request_${action}`])
-      expect(made.intents).toEqual([{ kind: 'record' }, { kind: 'remove' }])
-    }
-  })
-
-  test('environment_protected: it is kept, and kept after its protection was lifted', () => {
-    const made = decidePullRequest(facts('merged', 'protected'))
-    expect([made.outcome, made.rule, made.intents]).toEqual([
-      'applied',
-      'environment_protected',
-      [{ kind: 'record' }],
-    ])
-    const lifted = facts('merged', 'deployed')
-    lifted.record = { ...open, state: 'merged' }
-    expect(decidePullRequest(lifted).intents).toEqual([{ kind: 'record' }])
-  })
-
-  test('left_line', () => {
-    for (const situation of ['in_line', 'awaiting_approval'] as const) {
-      const made = decidePullRequest(facts('closed', situation))
-      expect([made.outcome, made.rule]).toEqual(['applied', 'left_line'])
-      expect(made.intents).toEqual([{ kind: 'record' }, { kind: 'leave_line' }])
-    }
-  })
-
-  test('environment_limit_reached: an update keeps its place', () => {
-    const made = decidePullRequest(facts('updated', 'in_line'))
-    expect([made.outcome, made.intents]).toEqual(['waiting', [{ kind: 'record' }]])
-    expect(made.reason).toContain('place 3')
-  })
-
-  test('a presumed closed one is open as soon as an event says so', () => {
-    const record: PullRequestRecord = { ...open, state: 'presumed_closed' }
-    expect(situationOf(record, there)).toBe('deployed')
-  })
-
-  test('the head decides between updated and edited, once there is a record', () => {
-    const say = (action: PullRequestAction, headSha: string | null, record?: PullRequestRecord) =>
-      effectiveAction({ action, headSha }, record)
-    expect(say('updated', A, open)).toBe('edited')
-    expect(say('edited', B, open)).toBe('updated')
-    expect(say('updated', null, open)).toBe('edited')
-    expect(say('updated', B)).toBe('updated')
-    expect(say('edited', B)).toBe('edited')
-    expect(say('merged', B, open)).toBe('merged')
-  })
-})
-
+const place = {
+  kind: 'place',
+  serverName: 'fra-1',
+  serverId: 9,
+  limit: 20,
+  used: 3,
+  inLine: 0,
+  position: null,
+} satisfies Home
 const admissible: AdmissionFacts = {
   number: 42,
   state: 'open',
@@ -255,111 +57,301 @@ const admissible: AdmissionFacts = {
   defaultRecipe: 'docker',
   headSha: B,
   headApproved: false,
-  environment: undefined,
-  serverName: 'fra-1',
-  serverJoined: true,
-  limit: 20,
-  used: 3,
-  position: 1,
-  redeploy: () => decide('queued', 'redeployed', 'Redeployed.'),
+  home: place,
+}
+const at = (over: Partial<RedeploymentFacts>): Home => ({
+  kind: 'environment',
+  environment: { ...serving, ...over },
+})
+const waiting = (waitingFor: WaitingReason) => ({ record: { ...open, waitingFor } })
+
+const STATES: Record<
+  Situation,
+  { record?: PullRequestRecord; environment?: Partial<RedeploymentFacts> }
+> = {
+  unknown: {},
+  finished: { record: { ...open, state: 'merged' } },
+  ending: { record: { ...open, state: 'closed' }, environment: { removing: true } },
+  idle: { record: open },
+  in_line: waiting('environment_limit'),
+  awaiting_approval: waiting('approval'),
+  awaiting_server: waiting('server_not_ready'),
+  awaiting_removal: waiting('environment_removing'),
+  deployed: { record: open, environment: {} },
+  protected: { record: open, environment: { protected: true } },
+  removing: { record: open, environment: { removing: true } },
 }
 
-const ADMISSIONS: Record<
-  AdmissionRow,
-  { facts: Partial<AdmissionFacts>; outcome: string; rule: string; intents: string[] }
-> = {
-  pull_request_closed: {
-    facts: { state: 'closed' },
-    outcome: 'ignored',
-    rule: 'pull_request_closed',
-    intents: [],
+interface Over extends Partial<EventPullRequest> {
+  happened_at?: number | null
+  record?: PullRequestRecord
+}
+
+const eventOf = (action: PullRequestAction, over: Over = {}): PullRequestEvent => {
+  const { happened_at: at = 2_000, record: _, ...reported } = over
+  return {
+    kind: 'pull_request',
+    provider: 'github',
+    delivery_id: 'd',
+    happened_at: at === null ? null : new Date(at).toISOString(),
+    actor: null,
+    repository: { external_id: '1', full_name: 'acme/shop', web_url: null },
+    action,
+    pull_request: {
+      number: 42,
+      title: 'A title',
+      url: 'https://forge.test/42',
+      author: null,
+      draft: false,
+      head_branch: 'topic',
+      head_sha: action === 'updated' ? B : A,
+      before: null,
+      head_ref: null,
+      base_branch: 'main',
+      from_fork: false,
+      message: null,
+      ...reported,
+    },
+  }
+}
+
+function facts(action: PullRequestAction, situation: Situation, over: Over = {}): PullRequestFacts {
+  const event = eventOf(action, over)
+  const { environment, record = undefined } = { ...STATES[situation], ...over }
+  const sha = reportPullRequest(event, record, NOW).headSha
+  const position = situation === 'in_line' ? 3 : null
+  const home = environment ? at({ ...environment, sha }) : { ...place, position }
+  return { event, now: NOW, record, admission: { ...admissible, headSha: sha, home } }
+}
+
+const CREATED = 'queued environment_created: record, wait for nothing, create_environment, deploy'
+const CLOSED = 'ignored pull_request_closed: nothing'
+const NOTED = 'applied recorded: record'
+const LEFT = 'applied left_line: record'
+const REMOVING = 'ignored environment_removing: record'
+const NEXT = 'waiting environment_removing: record, wait for environment_removing'
+const PROTECTED = 'ignored environment_protected: record, wait for nothing, record_head'
+const opened: Record<Situation, string> = {
+  unknown: CREATED,
+  finished: CLOSED,
+  ending: CLOSED,
+  idle: CREATED,
+  in_line: CREATED,
+  awaiting_approval: CREATED,
+  awaiting_server: CREATED,
+  awaiting_removal: CREATED,
+  deployed: 'ignored already_deployed: record, wait for nothing, record_head',
+  protected: PROTECTED,
+  removing: NEXT,
+}
+const merged: Record<Situation, string> = {
+  unknown: 'ignored no_environment: record',
+  finished: 'ignored pull_request_closed: record',
+  ending: REMOVING,
+  idle: 'ignored no_environment: record',
+  in_line: LEFT,
+  awaiting_approval: LEFT,
+  awaiting_server: LEFT,
+  awaiting_removal: LEFT,
+  deployed: 'queued pull_request_merged: record, remove',
+  protected: 'applied environment_protected: record',
+  removing: REMOVING,
+}
+const EXPECTED: Record<PullRequestAction, Record<Situation, string>> = {
+  opened,
+  reopened: { ...opened, finished: CREATED, ending: NEXT },
+  updated: {
+    ...opened,
+    in_line: 'waiting environment_limit_reached: record',
+    deployed: 'queued redeployed: record, wait for nothing, record_head, deploy',
+    removing: 'ignored environment_removing: record, wait for nothing, record_head',
   },
-  previews_disabled: {
-    facts: { previewsOn: false },
-    outcome: 'ignored',
-    rule: 'previews_disabled',
-    intents: ['record'],
+  edited: {
+    unknown: CREATED,
+    finished: CLOSED,
+    ending: CLOSED,
+    idle: NOTED,
+    in_line: NOTED,
+    awaiting_approval: NOTED,
+    awaiting_server: NOTED,
+    awaiting_removal: NOTED,
+    deployed: NOTED,
+    protected: NOTED,
+    removing: NOTED,
   },
-  base_filtered: {
-    facts: { baseAllowed: false },
-    outcome: 'ignored',
-    rule: 'base_filtered',
-    intents: ['record'],
+  merged,
+  closed: {
+    ...merged,
+    // one that was merged stays merged
+    finished: CLOSED,
+    deployed: 'queued pull_request_closed: record, remove',
   },
-  draft_skipped: {
-    facts: { draft: true, deployDrafts: false },
-    outcome: 'ignored',
-    rule: 'draft_skipped',
-    intents: ['record'],
-  },
-  fork_never: {
-    facts: { fromFork: true, forkPolicy: 'never' },
-    outcome: 'ignored',
-    rule: 'fork_never',
-    intents: ['record'],
-  },
-  fork_unsupported: {
-    facts: { fromFork: true, defaultRecipe: 'manual' },
-    outcome: 'ignored',
-    rule: 'fork_unsupported',
-    intents: ['record'],
-  },
-  approval_required: {
-    facts: { fromFork: true },
-    outcome: 'waiting',
-    rule: 'approval_required',
-    intents: ['record', 'ask_approval'],
-  },
-  environment_removing: {
-    facts: { environment: { removing: true, protected: false } },
-    outcome: 'waiting',
-    rule: 'environment_removing',
-    intents: ['record', 'wait'],
-  },
-  environment_exists: {
-    facts: { environment: there },
-    outcome: 'queued',
-    rule: 'redeployed',
-    intents: [],
-  },
-  server_not_ready: {
-    facts: { serverJoined: false },
-    outcome: 'waiting',
-    rule: 'server_not_ready',
-    intents: ['record', 'wait'],
-  },
-  environment_limit_reached: {
-    facts: { used: 20 },
-    outcome: 'waiting',
-    rule: 'environment_limit_reached',
-    intents: ['record', 'join_line'],
-  },
-  environment_created: {
-    facts: {},
-    outcome: 'queued',
-    rule: 'environment_created',
-    intents: ['record', 'create_environment', 'deploy'],
-  },
+}
+
+const CELLS = PULL_REQUEST_ACTIONS.flatMap((action) =>
+  SITUATIONS.map((situation) => [action, situation, EXPECTED[action][situation]] as const),
+)
+
+test.each(CELLS)('%s × %s: %s', (action, situation, decision) => {
+  const given = facts(action, situation)
+  const { home } = given.admission
+  const environment = home.kind === 'environment' ? home.environment : undefined
+  expect(situationOf(given.record, environment)).toBe(situation)
+  const made = decidePullRequest(given)
+  expect(tell(made)).toBe(decision)
+  expect(made.reason).toMatch(/\.$/)
+})
+
+describe('the record after an event', () => {
+  test('it is what the forge says, and what is known where it says nothing', () => {
+    const event = eventOf('updated', { author: null, head_sha: null, draft: true, from_fork: true })
+    expect(reportPullRequest(event, open, NOW)).toEqual({
+      number: 42,
+      title: 'A title',
+      url: 'https://forge.test/42',
+      author: 'ada',
+      state: 'open',
+      draft: true,
+      headBranch: 'topic',
+      baseBranch: 'main',
+      fromFork: true,
+      headSha: A,
+      headRef: null,
+      happenedAt: 2_000,
+    })
+  })
+
+  test('its time never goes back; without a time it stays, or is that of the first event', () => {
+    const timeOf = (happened_at: number | null, record: PullRequestRecord | undefined) =>
+      reportPullRequest(eventOf('edited', { happened_at }), record, NOW).happenedAt
+    expect([timeOf(500, open), timeOf(null, open), timeOf(null, undefined)]).toEqual([
+      1_000, 1_000, 3_000,
+    ])
+    // a time in the future would make every later event stale
+    expect(happenedAt(eventOf('edited', { happened_at: 9_999_999 }), NOW)).toBe(63_000)
+  })
+})
+
+describe('the environment that a result names', () => {
+  const named = (action: PullRequestAction, situation: Situation) => {
+    const { environmentId, identifier } = decidePullRequest(facts(action, situation))
+    return [environmentId, identifier]
+  }
+  test.each([
+    ['closed', 'deployed', [5, 'pr-42']],
+    ['closed', 'in_line', [null, null]],
+    ['updated', 'deployed', [5, 'pr-42']],
+    ['opened', 'unknown', [null, 'pr-42']],
+    ['opened', 'removing', [null, 'pr-42']],
+  ] as const)('%s × %s', (action, situation, expected) => {
+    expect(named(action, situation)).toEqual(expected)
+  })
+})
+
+describe('rows of their own', () => {
+  test('stale_event: an older event changes nothing, whatever it says', () => {
+    for (const action of PULL_REQUEST_ACTIONS) {
+      const made = decidePullRequest(facts(action, 'deployed', { happened_at: 999 }))
+      expect(tell(made)).toBe('ignored stale_event: nothing')
+    }
+    const same = decidePullRequest(facts('merged', 'deployed', { happened_at: 1_000 }))
+    expect(same.rule).toBe('pull_request_merged')
+    const untimed = decidePullRequest(facts('merged', 'deployed', { happened_at: null }))
+    expect(untimed.rule).toBe('pull_request_merged')
+  })
+
+  test('pull_request_closed: a second end records its time, so that an older reopening is stale', () => {
+    const record = { ...open, state: 'closed' as const }
+    const closed = decidePullRequest(facts('closed', 'finished', { record }))
+    expect(tell(closed)).toBe('ignored pull_request_closed: record')
+  })
+
+  test('retargeted: the environment stays as it is', () => {
+    const made = decidePullRequest(facts('edited', 'deployed', { base_branch: 'release/1.x' }))
+    expect(tell(made)).toBe('applied retargeted: record')
+  })
+
+  test('ready for review, or retargeted, without an environment: as opened', () => {
+    const draft = decidePullRequest(facts('edited', 'idle', { record: { ...open, draft: true } }))
+    expect(tell(draft)).toBe(CREATED)
+    const moved = decidePullRequest(facts('edited', 'idle', { base_branch: 'release/1.x' }))
+    expect(tell(moved)).toBe(CREATED)
+    expect(tell(decidePullRequest(facts('edited', 'idle', { draft: true })))).toBe(NOTED)
+  })
+
+  test('environment_protected: it is kept, and kept after its protection was lifted', () => {
+    const record = { ...open, state: 'merged' as const }
+    const made = decidePullRequest(facts('merged', 'deployed', { record }))
+    expect(tell(made)).toBe('ignored pull_request_closed: record')
+  })
+
+  test('environment_limit_reached: an update keeps its place', () => {
+    expect(decidePullRequest(facts('updated', 'in_line')).reason).toContain('place 3')
+  })
+
+  test('a presumed closed one is open as soon as an event says so', () => {
+    const record: PullRequestRecord = { ...open, state: 'presumed_closed' }
+    expect(situationOf(record, serving)).toBe('deployed')
+  })
+
+  test('the head decides between updated and edited, once there is a record', () => {
+    const say = (action: PullRequestAction, headSha: string | null, record?: PullRequestRecord) =>
+      effectiveAction(action, headSha, record)
+    expect(say('updated', A, open)).toBe('edited')
+    expect(say('edited', B, open)).toBe('updated')
+    expect(say('updated', null, open)).toBe('edited')
+    expect(say('updated', B)).toBe('updated')
+    expect(say('edited', B)).toBe('edited')
+    expect(say('merged', B, open)).toBe('merged')
+  })
+})
+
+const ADMISSIONS: Record<AdmissionRow, [facts: Partial<AdmissionFacts>, decision: string]> = {
+  pull_request_closed: [{ state: 'closed' }, 'ignored pull_request_closed: wait for nothing'],
+  previews_disabled: [{ previewsOn: false }, 'ignored previews_disabled: wait for nothing'],
+  base_filtered: [{ baseAllowed: false }, 'ignored base_filtered: wait for nothing'],
+  draft_skipped: [{ draft: true, deployDrafts: false }, 'ignored draft_skipped: wait for nothing'],
+  fork_never: [{ fromFork: true, forkPolicy: 'never' }, 'ignored fork_never: wait for nothing'],
+  fork_unsupported: [
+    { fromFork: true, defaultRecipe: 'manual' },
+    'ignored fork_unsupported: wait for nothing',
+  ],
+  approval_required: [{ fromFork: true }, 'waiting approval_required: wait for approval'],
+  environment_removing: [
+    { home: at({ removing: true }) },
+    'waiting environment_removing: wait for environment_removing',
+  ],
+  environment_exists: [
+    { home: at({}) },
+    'queued redeployed: wait for nothing, record_head, deploy',
+  ],
+  server_not_ready: [
+    { home: { ...place, serverId: null, used: 20 } },
+    'waiting server_not_ready: wait for server_not_ready',
+  ],
+  environment_limit_reached: [
+    { home: { ...place, used: 20 } },
+    'waiting environment_limit_reached: wait for environment_limit',
+  ],
+  environment_created: [
+    {},
+    'queued environment_created: wait for nothing, create_environment, deploy',
+  ],
 }
 
 describe('an environment for an open pull request', () => {
   test.each(ADMISSION_ROWS)('%s', (row) => {
-    const { facts: over, outcome, rule, intents } = ADMISSIONS[row]
-    const made = decideAdmission({ ...admissible, ...over })
-    expect([made.outcome, made.rule]).toEqual([outcome, rule])
-    expect(made.intents.map((i) => i.kind)).toEqual(intents)
+    const [over, decision] = ADMISSIONS[row]
+    expect(tell(decideAdmission({ ...admissible, ...over }))).toBe(decision)
   })
 
   test('the first condition wins', () => {
-    const apart = new Set([
-      'environment_removing environment_exists',
-      'fork_never fork_unsupported',
-    ])
+    const apart = new Set(['fork_never fork_unsupported'])
     for (const [i, first] of ADMISSION_ROWS.entries()) {
       for (const second of ADMISSION_ROWS.slice(i + 1)) {
         if (apart.has(`${first} ${second}`)) continue
-        const both = { ...admissible, ...ADMISSIONS[second].facts, ...ADMISSIONS[first].facts }
-        expect(decideAdmission(both).rule, `${first} before ${second}`).toBe(ADMISSIONS[first].rule)
+        const both = { ...admissible, ...ADMISSIONS[second][0], ...ADMISSIONS[first][0] }
+        expect(tell(decideAdmission(both)), `${first} before ${second}`).toBe(ADMISSIONS[first][1])
       }
     }
   })
@@ -369,14 +361,16 @@ describe('an environment for an open pull request', () => {
     expect(made.rule).toBe('fork_unsupported')
   })
 
-  test('an approved head of a fork is like any other', () => {
-    const made = decideAdmission({ ...admissible, fromFork: true, headApproved: true })
-    expect(made.intents).toContainEqual({ kind: 'deploy', sha: B })
+  test('environment_limit_reached: it keeps its place, or joins as the last', () => {
+    const full = { ...place, used: 20, inLine: 4 }
+    const reason = (home: Home) => decideAdmission({ ...admissible, home }).reason
+    expect(reason(full)).toContain('has place 5 in line')
+    expect(reason({ ...full, position: 2 })).toContain('has place 2 in line')
   })
 
-  test('no decision without approval uses a place or makes an environment', () => {
-    const made = decideAdmission({ ...admissible, fromFork: true, used: 0 })
-    expect(made.intents.map((i) => i.kind)).not.toContain('create_environment')
-    expect(made.intents.map((i) => i.kind)).not.toContain('join_line')
+  test('an approved head of a fork is like any other', () => {
+    const made = decideAdmission({ ...admissible, fromFork: true, headApproved: true })
+    expect(made.intents).toContainEqual({ kind: 'create_environment', serverId: 9 })
+    expect(made.intents).toContainEqual({ kind: 'deploy', sha: B })
   })
 })

@@ -2,17 +2,27 @@
 // PURE. Identity is (project, number); base, branch and title never select an environment for removal. An event, a
 // freed place, an approval, a server that joined and reconcile all use one list of conditions (admission.ts).
 import {
-  type DeliveryRule,
   never,
   type PullRequestAction,
   type PullRequestState,
   type WaitingReason,
+  WEBHOOKS,
 } from '@berth/shared'
-import { type Decision, decide, RECORD } from './intent.ts'
+import { type AdmissionFacts, decideAdmission, isOver } from './admission.ts'
+import {
+  type Decision,
+  decide,
+  type EventDecision,
+  type Intent,
+  type ReportedPullRequest,
+} from './intent.ts'
+import type { PullRequestEvent } from './payloads/event.ts'
+import { decideRedeployment, type RedeploymentFacts } from './redeployment.ts'
 
 /** The part of the record that decisions need. */
 export interface PullRequestRecord {
   state: PullRequestState
+  author: string
   draft: boolean
   baseBranch: string
   /** Empty if it was never reported in full. */
@@ -21,20 +31,36 @@ export interface PullRequestRecord {
   happenedAt: number
 }
 
-export interface PullRequestNews {
-  number: number
-  action: PullRequestAction
-  draft: boolean
-  baseBranch: string
-  headSha: string | null
-  /** Null if the forge did not say. */
-  happenedAt: number | null
+/** The forge's time, bounded: a time in the future would make every later event stale. */
+export function happenedAt(event: PullRequestEvent, now: number): number | null {
+  if (event.happened_at === null) return null
+  return Math.min(Date.parse(event.happened_at), now + WEBHOOKS.aheadMs)
 }
 
-/** Its environment, if it still exists. */
-export interface PullRequestEnvironment {
-  removing: boolean
-  protected: boolean
+/** The pull request as the event leaves it; the record fills in what the forge did not say. */
+export function reportPullRequest(
+  event: PullRequestEvent,
+  record: PullRequestRecord | undefined,
+  now: number,
+): ReportedPullRequest {
+  const { action, pull_request: reported } = event
+  return {
+    number: reported.number,
+    title: reported.title,
+    url: reported.url,
+    author: reported.author ?? record?.author ?? '',
+    state: action === 'merged' || action === 'closed' ? action : 'open',
+    draft: reported.draft,
+    headBranch: reported.head_branch,
+    baseBranch: reported.base_branch,
+    fromFork: reported.from_fork,
+    headSha: reported.head_sha ?? record?.headSha ?? '',
+    headRef: reported.head_ref,
+    happenedAt: Math.max(
+      record?.happenedAt ?? 0,
+      happenedAt(event, now) ?? record?.happenedAt ?? now,
+    ),
+  }
 }
 
 export const SITUATIONS = [
@@ -55,7 +81,7 @@ export type Situation = (typeof SITUATIONS)[number]
 /** An ended pull request takes priority over its environment, and the environment over the record's waiting reason. */
 export function situationOf(
   record: PullRequestRecord | undefined,
-  environment: PullRequestEnvironment | undefined,
+  environment: Pick<RedeploymentFacts, 'removing' | 'protected'> | undefined,
 ): Situation {
   if (isOver(record)) return environment?.removing ? 'ending' : 'finished'
   if (environment?.removing) return 'removing'
@@ -77,17 +103,14 @@ export function situationOf(
   }
 }
 
-/** Merged or closed: it is not deployed again unless it is reopened. */
-export const isOver = (record: Pick<PullRequestRecord, 'state'> | undefined): boolean =>
-  record?.state === 'merged' || record?.state === 'closed'
-
 /** Forges say "updated" for edited titles and "edited" for new commits, so with a record the head decides. */
 export function effectiveAction(
-  news: Pick<PullRequestNews, 'action' | 'headSha'>,
+  action: PullRequestAction,
+  headSha: string | null,
   record: PullRequestRecord | undefined,
 ): PullRequestAction {
-  if (!record || (news.action !== 'updated' && news.action !== 'edited')) return news.action
-  return news.headSha !== null && news.headSha !== record.headSha ? 'updated' : 'edited'
+  if (!record || (action !== 'updated' && action !== 'edited')) return action
+  return headSha !== null && headSha !== record.headSha ? 'updated' : 'edited'
 }
 
 type Cell =
@@ -133,7 +156,7 @@ const END: Record<Situation, Cell> = {
   removing: 'removing_already',
 }
 
-export const PULL_REQUEST_MATRIX: Record<PullRequestAction, Record<Situation, Cell>> = {
+const PULL_REQUEST_MATRIX: Record<PullRequestAction, Record<Situation, Cell>> = {
   opened: ADMIT,
   reopened: { ...ADMIT, finished: 'admit', ending: 'admit' },
   updated: {
@@ -161,95 +184,82 @@ export const PULL_REQUEST_MATRIX: Record<PullRequestAction, Record<Situation, Ce
 }
 
 export interface PullRequestFacts {
-  news: PullRequestNews
+  event: PullRequestEvent
+  now: number
+  /** Before the event. */
   record: PullRequestRecord | undefined
-  environment: PullRequestEnvironment | undefined
-  identifier: string
-  /** Place in line, from 1; null if it is not in line. */
-  position: number | null
-  admit(): Decision
-  redeploy(): Decision
+  /** Of the pull request as the event leaves it. */
+  admission: AdmissionFacts
 }
 
-export function decidePullRequest(f: PullRequestFacts): Decision {
-  const { news, record } = f
-  const isStale =
-    record !== undefined && news.happenedAt !== null && news.happenedAt < record.happenedAt
-  if (isStale) {
-    const reason = `The event is older than what is known of pull request ${news.number}.`
+export function decidePullRequest(facts: PullRequestFacts): EventDecision {
+  const { environmentId = null, identifier = null } = environmentOf(facts) ?? {}
+  return { environmentId, identifier, ...decideCell(facts) }
+}
+
+const environmentOf = ({ admission: { home } }: PullRequestFacts): RedeploymentFacts | undefined =>
+  home.kind === 'environment' ? home.environment : undefined
+
+function decideCell(f: PullRequestFacts): Decision {
+  const { event, record, admission } = f
+  const { home, identifier } = admission
+  const { number, head_sha: headSha } = event.pull_request
+  const happened = happenedAt(event, f.now)
+  if (record && happened !== null && happened < record.happenedAt) {
+    const reason = `The event is older than what is known of pull request ${number}.`
     return decide('ignored', 'stale_event', reason)
   }
-  const action = effectiveAction(news, record)
-  const cell = PULL_REQUEST_MATRIX[action][situationOf(record, f.environment)]
+  const reported = reportPullRequest(event, record, f.now)
+  const recorded: Intent = { kind: 'record', pull: reported }
+  const environment = environmentOf(f)
+  const action = effectiveAction(event.action, headSha, record)
+  const isMoved = record !== undefined && record.baseBranch !== reported.baseBranch
+  // ready for review, or with another base: the reason that filtered it out may have ended
+  const isReadier = isMoved || (record?.draft === true && !reported.draft)
+  const given = PULL_REQUEST_MATRIX[action][situationOf(record, environment)]
+  const cell = given !== 'edit_or_admit' ? given : isReadier ? 'admit' : 'edit'
+  const said = `Pull request ${number} was ${event.action === 'merged' ? 'merged' : 'closed'}`
   switch (cell) {
     case 'admit':
-      return f.admit()
-    case 'redeploy':
-      return f.redeploy()
-    case 'edit_or_admit':
-      return isReadier(news, record) ? f.admit() : edited(f)
+    case 'redeploy': {
+      const isRedeployed = cell === 'redeploy' && environment
+      const made = isRedeployed ? decideRedeployment(environment) : decideAdmission(admission)
+      return { ...made, intents: [recorded, ...made.intents] }
+    }
     case 'edit':
-      return edited(f)
+      return isMoved && environment
+        ? decide(
+            'applied',
+            'retargeted',
+            `Pull request ${number} goes into ${reported.baseBranch} now; ${identifier} has the same commit, so nothing is deployed.`,
+            recorded,
+          )
+        : decide('applied', 'recorded', `Pull request ${number} was noted.`, recorded)
     case 'stays_closed':
       return decide(
         'ignored',
         'pull_request_closed',
-        `Pull request ${news.number} is ${record?.state ?? 'closed'}; only reopening it opens it.`,
+        `Pull request ${number} is ${record?.state ?? 'closed'}; only reopening it opens it.`,
       )
     case 'ended_already':
       // the newer time is recorded, so that an older reopening that arrives later is stale
       return decide(
         'ignored',
         'pull_request_closed',
-        `Pull request ${news.number} is ${record?.state ?? 'closed'} already.`,
-        ...(record?.state === 'merged' && action === 'closed' ? [] : [RECORD]),
+        `Pull request ${number} is ${record?.state ?? 'closed'} already.`,
+        ...(record?.state === 'merged' && action === 'closed' ? [] : [recorded]),
       )
     case 'keep_place': {
-      const place = f.position === null ? '' : ` (place ${f.position})`
-      const reason = `Pull request ${news.number} keeps its place in line${place}.`
-      return decide('waiting', 'environment_limit_reached', reason, RECORD)
+      const position = home.kind === 'place' ? home.position : null
+      const place = position === null ? '' : ` (place ${position})`
+      const reason = `Pull request ${number} keeps its place in line${place}.`
+      return decide('waiting', 'environment_limit_reached', reason, recorded)
     }
     case 'leave_line':
-    case 'remove':
-    case 'keep_protected':
-    case 'removing_already':
-    case 'nothing_to_remove':
-      return ended(cell, f)
-    default:
-      return never(cell)
-  }
-}
-
-/** Ready for review, or with another base: the reason that filtered it out may have ended. */
-const isReadier = (news: PullRequestNews, record: PullRequestRecord | undefined): boolean =>
-  record !== undefined && ((record.draft && !news.draft) || record.baseBranch !== news.baseBranch)
-
-function edited({ news, record, environment, identifier }: PullRequestFacts): Decision {
-  const isMoved = record !== undefined && record.baseBranch !== news.baseBranch
-  return isMoved && environment
-    ? decide(
-        'applied',
-        'retargeted',
-        `Pull request ${news.number} goes into ${news.baseBranch} now; ${identifier} has the same commit, so nothing is deployed.`,
-        RECORD,
-      )
-    : decide('applied', 'recorded', `Pull request ${news.number} was noted.`, RECORD)
-}
-
-function ended(
-  cell: 'leave_line' | 'remove' | 'keep_protected' | 'removing_already' | 'nothing_to_remove',
-  { news, identifier }: PullRequestFacts,
-): Decision {
-  const word = news.action === 'merged' ? 'merged' : 'closed'
-  const said = `Pull request ${news.number} was ${word}`
-  switch (cell) {
-    case 'leave_line':
-      return decide('applied', 'left_line', `${said} before it got an environment.`, RECORD, {
-        kind: 'leave_line',
-      })
+      return decide('applied', 'left_line', `${said} before it got an environment.`, recorded)
     case 'remove': {
-      const rule: DeliveryRule = word === 'merged' ? 'pull_request_merged' : 'pull_request_closed'
-      return decide('queued', rule, `${said}; ${identifier} is removed.`, RECORD, {
+      const rule = event.action === 'merged' ? 'pull_request_merged' : 'pull_request_closed'
+      return decide('queued', rule, `${said}; ${identifier} is removed.`, recorded, {
         kind: 'remove',
       })
     }
@@ -258,16 +268,18 @@ function ended(
         'applied',
         'environment_protected',
         `${said}; ${identifier} is protected and stays until its owner deletes it.`,
-        RECORD,
+        recorded,
       )
     case 'removing_already':
       return decide(
         'ignored',
         'environment_removing',
         `${said}; ${identifier} is being removed.`,
-        RECORD,
+        recorded,
       )
     case 'nothing_to_remove':
-      return decide('ignored', 'no_environment', `${said}; it has no environment.`, RECORD)
+      return decide('ignored', 'no_environment', `${said}; it has no environment.`, recorded)
+    default:
+      return never(cell)
   }
 }

@@ -2,7 +2,7 @@
 // returns findings; app/forges/reconcile.ts turns them into the events of a delivery. It never guesses: a head ref
 // outlives its pull request, so only a branch that stays missing means "closed", after a while. What was never deployed
 // was not missed.
-import { RECONCILE } from '@berth/shared'
+import { type PullRequestAction, RECONCILE } from '@berth/shared'
 import { isLeftBehind } from '../deployments/pinning.ts'
 
 /** An environment before the repository was read. */
@@ -71,8 +71,6 @@ export interface Sight {
   /** The open and presumed closed ones, and all that the forge shows as open. */
   pullRequests: readonly KnownPullRequest[]
 }
-
-export type PullRequestAction = 'opened' | 'reopened' | 'updated' | 'edited' | 'merged' | 'closed'
 
 export type Finding =
   | { kind: 'push'; branch: string; sha: string }

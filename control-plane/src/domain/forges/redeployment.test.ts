@@ -1,5 +1,6 @@
 // Every row of the table of redeployments, named after its rule, and the order in which they win.
 import { describe, expect, test } from 'vitest'
+import { A, B, serving, tell } from './facts.testing.ts'
 import {
   decidePush,
   decideRedeployment,
@@ -8,137 +9,69 @@ import {
   type RedeploymentRow,
 } from './redeployment.ts'
 
-const A = 'a'.repeat(40)
-const B = 'b'.repeat(40)
-const serving: RedeploymentFacts = {
-  identifier: 'pr-42',
-  sha: B,
-  removing: false,
-  ended: null,
-  protected: false,
-  autoDeploy: true,
-  fromFork: false,
-  shaApproved: false,
-  targetSha: A,
-  commitSha: A,
-  newest: { status: 'succeeded', canceledByPerson: false, failureCode: null },
-  skipMarkerOn: false,
-  message: null,
-  skippedBefore: null,
-  watchesPaths: false,
-  watchedChanged: true,
-  serverName: 'fra-1',
-  serverJoined: true,
-  serverOnline: true,
-  leftBehind: false,
-  queuedTaskId: null,
-  runningTaskId: null,
-  origin: 'event',
-}
 const failed = { status: 'failed', canceledByPerson: false, failureCode: 'build_failed' } as const
 
-interface Case {
-  facts: Partial<RedeploymentFacts>
-  outcome: string
-  rule: string
-  intents: string[]
-}
-
-/** The facts that make each row hold; facts of earlier rows stay as they are. */
-const CASES: Record<RedeploymentRow, Case> = {
-  environment_removing: {
-    facts: { removing: true },
-    outcome: 'ignored',
-    rule: 'environment_removing',
-    intents: ['record'],
-  },
-  pull_request_closed: {
-    facts: { ended: 'merged' },
-    outcome: 'ignored',
-    rule: 'pull_request_closed',
-    intents: [],
-  },
-  environment_protected: {
-    facts: { protected: true },
-    outcome: 'ignored',
-    rule: 'environment_protected',
-    intents: ['record'],
-  },
-  auto_deploy_off: {
-    facts: { autoDeploy: false },
-    outcome: 'ignored',
-    rule: 'auto_deploy_off',
-    intents: ['record'],
-  },
-  approval_required: {
-    facts: { fromFork: true },
-    outcome: 'waiting',
-    rule: 'approval_required',
-    intents: ['record', 'ask_approval'],
-  },
-  already_deployed: {
-    facts: { targetSha: B },
-    outcome: 'ignored',
-    rule: 'already_deployed',
-    intents: ['record'],
-  },
-  already_attempted: {
-    facts: { targetSha: B, newest: failed },
-    outcome: 'ignored',
-    rule: 'already_attempted',
-    intents: ['record'],
-  },
-  pinned: {
-    facts: { leftBehind: true, origin: 'reconcile' },
-    outcome: 'ignored',
-    rule: 'pinned',
-    intents: ['record'],
-  },
-  skip_marker: {
-    facts: { skipMarkerOn: true, message: 'Typo\n\n[skip deploy]' },
-    outcome: 'ignored',
-    rule: 'skip_marker',
-    intents: ['record', 'mark_skipped'],
-  },
-  paths_unchanged: {
-    facts: { watchesPaths: true, watchedChanged: false },
-    outcome: 'ignored',
-    rule: 'paths_unchanged',
-    intents: ['record', 'mark_skipped'],
-  },
-  server_not_ready: {
-    facts: { serverJoined: false },
-    outcome: 'waiting',
-    rule: 'server_not_ready',
-    intents: ['record', 'wait'],
-  },
-  superseded_queued: {
-    facts: { queuedTaskId: 7 },
-    outcome: 'queued',
-    rule: 'superseded_queued',
-    intents: ['record', 'supersede', 'deploy'],
-  },
-  queued_behind_running: {
-    facts: { runningTaskId: 6 },
-    outcome: 'queued',
-    rule: 'queued_behind_running',
-    intents: ['record', 'deploy'],
-  },
-  redeployed_offline: {
-    facts: { serverOnline: false },
-    outcome: 'queued',
-    rule: 'redeployed',
-    intents: ['record', 'deploy'],
-  },
-  redeployed: { facts: {}, outcome: 'queued', rule: 'redeployed', intents: ['record', 'deploy'] },
+/** The facts that make each row hold, and what follows; facts of earlier rows stay as they are. */
+const CASES: Record<RedeploymentRow, [facts: Partial<RedeploymentFacts>, decision: string]> = {
+  environment_removing: [
+    { removing: true },
+    'ignored environment_removing: wait for nothing, record_head',
+  ],
+  pull_request_closed: [{ ended: 'merged' }, 'ignored pull_request_closed: nothing'],
+  environment_protected: [
+    { protected: true },
+    'ignored environment_protected: wait for nothing, record_head',
+  ],
+  auto_deploy_off: [
+    { autoDeploy: false },
+    'ignored auto_deploy_off: wait for nothing, record_head',
+  ],
+  approval_required: [
+    { fromFork: true },
+    'waiting approval_required: wait for approval, record_head',
+  ],
+  already_deployed: [{ targetSha: B }, 'ignored already_deployed: wait for nothing, record_head'],
+  already_attempted: [
+    { targetSha: B, newest: failed },
+    'ignored already_attempted: wait for nothing, record_head',
+  ],
+  pinned: [
+    { leftBehind: true, origin: 'reconcile' },
+    'ignored pinned: wait for nothing, record_head',
+  ],
+  skip_marker: [
+    { skipMarkerOn: true, message: 'Typo\n\n[skip deploy]' },
+    'ignored skip_marker: wait for nothing, record_head, mark_skipped',
+  ],
+  paths_unchanged: [
+    { watchesPaths: true, watchedChanged: false },
+    'ignored paths_unchanged: wait for nothing, record_head, mark_skipped',
+  ],
+  server_not_ready: [
+    { serverJoined: false },
+    'waiting server_not_ready: wait for server_not_ready, record_head, deploy_on_join',
+  ],
+  superseded_queued: [
+    { queuedTaskId: 7 },
+    'queued superseded_queued: wait for nothing, record_head, supersede, deploy',
+  ],
+  queued_behind_running: [
+    { runningTaskId: 6 },
+    'queued queued_behind_running: wait for nothing, record_head, deploy',
+  ],
+  redeployed_offline: [
+    { serverOnline: false },
+    'queued redeployed: wait for nothing, record_head, deploy',
+  ],
+  redeployed: [{}, 'queued redeployed: wait for nothing, record_head, deploy'],
 }
 
 describe('each row', () => {
   test.each(REDEPLOYMENT_ROWS)('%s', (row) => {
-    const { facts, outcome, rule, intents } = CASES[row]
+    const [facts, decision] = CASES[row]
     const made = decideRedeployment({ ...serving, ...facts })
-    expect([made.row, made.outcome, made.rule]).toEqual([row, outcome, rule])
-    expect(made.intents.map((i) => i.kind)).toEqual(intents)
+    expect([made.row, tell(made)]).toEqual([row, decision])
+    expect([made.environmentId, made.identifier]).toEqual([5, 'pr-42'])
     expect(made.reason).toMatch(/^[A-Z`a-z0-9].*\.$/)
   })
 
@@ -149,7 +82,7 @@ describe('each row', () => {
     for (const [i, first] of REDEPLOYMENT_ROWS.entries()) {
       for (const second of REDEPLOYMENT_ROWS.slice(i + 1)) {
         if (apart(first, second)) continue
-        const both = { ...serving, ...CASES[second].facts, ...CASES[first].facts }
+        const both = { ...serving, ...CASES[second][0], ...CASES[first][0] }
         expect(decideRedeployment(both).row, `${first} before ${second}`).toBe(first)
       }
     }
@@ -227,23 +160,19 @@ test('a head that nobody told in full is never compared', () => {
 })
 
 describe('pushes', () => {
-  const redeploy = () => decideRedeployment(serving)
-  test('branch_deleted', () => {
-    const change = { branch: 'main', deleted: true }
-    const manual = decidePush(change, { type: 'manual', identifier: 'staging' }, redeploy)
-    expect([manual.outcome, manual.rule]).toEqual(['applied', 'branch_deleted'])
-    expect(manual.intents).toEqual([{ kind: 'mark_branch_missing' }])
-    const preview = decidePush(change, { type: 'pull_request', identifier: 'pr-42' }, redeploy)
-    expect([preview.outcome, preview.rule, preview.intents]).toEqual([
-      'ignored',
-      'branch_deleted',
-      [],
-    ])
-  })
-  test('a commit goes to the table of redeployments', () => {
-    const change = { branch: 'main', deleted: false }
-    expect(decidePush(change, { type: 'manual', identifier: 'main' }, redeploy).rule).toBe(
-      'redeployed',
-    )
+  test.each([
+    ['manual', true, false, 'applied branch_deleted: mark_branch missing'],
+    ['pull_request', true, false, 'ignored branch_deleted: nothing'],
+    ['manual', false, false, 'queued redeployed: wait for nothing, record_head, deploy'],
+    [
+      'manual',
+      false,
+      true,
+      'queued redeployed: mark_branch found, wait for nothing, record_head, deploy',
+    ],
+  ] as const)('%s, deleted: %s, missing before: %s', (type, deleted, branchMissing, decision) => {
+    const made = decidePush({ branch: 'main', deleted }, { type, branchMissing }, serving)
+    expect(tell(made)).toBe(decision)
+    expect([made.environmentId, made.identifier]).toEqual([5, 'pr-42'])
   })
 })

@@ -1,7 +1,15 @@
 // Decides whether an event redeploys an existing environment: the first row of an ordered list whose condition holds
 // decides. PURE. Pushes, new commits of pull requests and reconcile use it. The compiler demands a row for every name.
-import type { TaskStatus } from '@berth/shared'
-import { type Decision, decide, RECORD, shortSha } from './intent.ts'
+import type { DeliveryOutcome, DeliveryRule, TaskStatus } from '@berth/shared'
+import {
+  type Decision,
+  decide,
+  type EventDecision,
+  type Intent,
+  type SkipRule,
+  shortSha,
+  wait,
+} from './intent.ts'
 
 export interface NewestDeployment {
   status: TaskStatus
@@ -11,6 +19,7 @@ export interface NewestDeployment {
 }
 
 export interface RedeploymentFacts {
+  environmentId: number
   identifier: string
   /** The commit that the event asks for; null if the forge did not send it in full. */
   sha: string | null
@@ -29,7 +38,7 @@ export interface RedeploymentFacts {
   /** The head commit's message, if known. */
   message: string | null
   /** An earlier push skipped exactly this commit. */
-  skippedBefore: 'skip_marker' | 'paths_unchanged' | null
+  skippedBefore: SkipRule | null
   watchesPaths: boolean
   /** False only if certainly no watched path changed since the deployed commit. */
   watchedChanged: boolean
@@ -45,7 +54,7 @@ export interface RedeploymentFacts {
   origin: 'event' | 'reconcile'
 }
 
-export const SKIP_MARKER = '[skip deploy]'
+const SKIP_MARKER = '[skip deploy]'
 
 export const REDEPLOYMENT_ROWS = [
   'environment_removing',
@@ -79,11 +88,39 @@ const maySkip = (f: RedeploymentFacts): boolean => f.commitSha !== null && f.sha
 const neverStarted = (f: RedeploymentFacts): boolean =>
   f.origin === 'reconcile' && f.newest?.failureCode === 'server_offline'
 
+/** Its pull request, if it has one, no longer waits, and the head is stored. */
+const settled = (
+  f: RedeploymentFacts,
+  outcome: DeliveryOutcome,
+  rule: DeliveryRule,
+  reason: string,
+  ...intents: Intent[]
+): Decision =>
+  decide(outcome, rule, reason, wait(null), { kind: 'record_head', sha: f.sha }, ...intents)
+
+const skipped = (f: RedeploymentFacts, rule: SkipRule, reason: string): Decision =>
+  settled(f, 'ignored', rule, reason, {
+    kind: 'mark_skipped',
+    rule,
+    sha: f.sha,
+    from: f.commitSha,
+  })
+
+const redeployed = (
+  f: RedeploymentFacts,
+  rule: DeliveryRule,
+  rest: string,
+  ...first: Intent[]
+): Decision => {
+  const reason = `${f.identifier} is redeployed at ${shortSha(f.sha)}${rest}.`
+  return settled(f, 'queued', rule, reason, ...first, { kind: 'deploy', sha: f.sha })
+}
+
 const ROWS: Record<RedeploymentRow, Row> = {
   environment_removing: {
     when: (f) => f.removing,
     gives: (f) =>
-      decide('ignored', 'environment_removing', `${f.identifier} is being removed.`, RECORD),
+      settled(f, 'ignored', 'environment_removing', `${f.identifier} is being removed.`),
   },
   // before protection, because removing protection does not reopen the pull request
   pull_request_closed: {
@@ -99,17 +136,17 @@ const ROWS: Record<RedeploymentRow, Row> = {
   environment_protected: {
     when: (f) => f.protected,
     gives: (f) =>
-      decide(
+      settled(
+        f,
         'ignored',
         'environment_protected',
         `${f.identifier} is protected: nothing is deployed to it automatically.`,
-        RECORD,
       ),
   },
   auto_deploy_off: {
     when: (f) => !f.autoDeploy,
     gives: (f) =>
-      decide('ignored', 'auto_deploy_off', `Auto-deploy of ${f.identifier} is off.`, RECORD),
+      settled(f, 'ignored', 'auto_deploy_off', `Auto-deploy of ${f.identifier} is off.`),
   },
   approval_required: {
     when: (f) => f.fromFork && !f.shaApproved,
@@ -118,19 +155,19 @@ const ROWS: Record<RedeploymentRow, Row> = {
         'waiting',
         'approval_required',
         `Commit ${shortSha(f.sha)} comes from a fork and waits for approval by a member; the running version stays.`,
-        RECORD,
-        { kind: 'ask_approval' },
+        wait('approval'),
+        { kind: 'record_head', sha: f.sha },
       ),
   },
   already_deployed: {
     when: (f) =>
       isTarget(f) && ['queued', 'running', 'succeeded'].includes(f.newest?.status ?? 'failed'),
     gives: (f) =>
-      decide(
+      settled(
+        f,
         'ignored',
         'already_deployed',
         `${shortSha(f.sha)} is what the newest deployment of ${f.identifier} is about.`,
-        RECORD,
       ),
   },
   already_attempted: {
@@ -139,22 +176,22 @@ const ROWS: Record<RedeploymentRow, Row> = {
       (f.newest?.status === 'failed' || f.newest?.canceledByPerson === true) &&
       !neverStarted(f),
     gives: (f) =>
-      decide(
+      settled(
+        f,
         'ignored',
         'already_attempted',
         `${shortSha(f.sha)} was tried on ${f.identifier} already and is not repeated by itself. Deploy it by hand.`,
-        RECORD,
       ),
   },
   // a push moves the environment on; reconcile leaves it if the branch still has its former head
   pinned: {
     when: (f) => f.leftBehind && f.origin === 'reconcile',
     gives: (f) =>
-      decide(
+      settled(
+        f,
         'ignored',
         'pinned',
         `${f.identifier} stays at ${shortSha(f.targetSha)}, which was chosen by hand, until the next push.`,
-        RECORD,
       ),
   },
   skip_marker: {
@@ -163,24 +200,16 @@ const ROWS: Record<RedeploymentRow, Row> = {
       maySkip(f) &&
       (f.message?.includes(SKIP_MARKER) === true || f.skippedBefore === 'skip_marker'),
     gives: (f) =>
-      decide(
-        'ignored',
-        'skip_marker',
-        `The message of ${shortSha(f.sha)} holds ${SKIP_MARKER}.`,
-        RECORD,
-        { kind: 'mark_skipped', rule: 'skip_marker' },
-      ),
+      skipped(f, 'skip_marker', `The message of ${shortSha(f.sha)} holds ${SKIP_MARKER}.`),
   },
   paths_unchanged: {
     when: (f) =>
       f.watchesPaths && maySkip(f) && (!f.watchedChanged || f.skippedBefore === 'paths_unchanged'),
     gives: (f) =>
-      decide(
-        'ignored',
+      skipped(
+        f,
         'paths_unchanged',
         `Nothing under the watched paths changed since ${shortSha(f.commitSha)}, which ${f.identifier} serves.`,
-        RECORD,
-        { kind: 'mark_skipped', rule: 'paths_unchanged' },
       ),
   },
   server_not_ready: {
@@ -190,61 +219,48 @@ const ROWS: Record<RedeploymentRow, Row> = {
         'waiting',
         'server_not_ready',
         `No agent ever joined from ${f.serverName}; ${f.identifier} is deployed when it does.`,
-        RECORD,
-        { kind: 'wait', for: 'server_not_ready' },
+        wait('server_not_ready'),
+        { kind: 'record_head', sha: f.sha },
+        { kind: 'deploy_on_join' },
       ),
   },
   superseded_queued: {
     when: (f) => f.queuedTaskId !== null,
     gives: (f) =>
-      decide(
-        'queued',
+      redeployed(
+        f,
         'superseded_queued',
-        `${f.identifier} is redeployed at ${shortSha(f.sha)}; task ${f.queuedTaskId} had not started and is replaced.`,
-        RECORD,
+        `; task ${f.queuedTaskId} had not started and is replaced`,
         { kind: 'supersede', taskId: f.queuedTaskId ?? 0 },
-        { kind: 'deploy', sha: f.sha },
       ),
   },
   queued_behind_running: {
     when: (f) => f.runningTaskId !== null,
     gives: (f) =>
-      decide(
-        'queued',
-        'queued_behind_running',
-        `${f.identifier} is redeployed at ${shortSha(f.sha)} after task ${f.runningTaskId}, which runs.`,
-        RECORD,
-        { kind: 'deploy', sha: f.sha },
-      ),
+      redeployed(f, 'queued_behind_running', ` after task ${f.runningTaskId}, which runs`),
   },
   redeployed_offline: {
     when: (f) => !f.serverOnline,
     gives: (f) =>
-      decide(
-        'queued',
+      redeployed(
+        f,
         'redeployed',
-        `${f.identifier} is redeployed at ${shortSha(f.sha)} when ${f.serverName}, which is offline, returns within 15 minutes.`,
-        RECORD,
-        { kind: 'deploy', sha: f.sha },
+        ` when ${f.serverName}, which is offline, returns within 15 minutes`,
       ),
   },
   redeployed: {
     when: () => true,
-    gives: (f) =>
-      decide(
-        'queued',
-        'redeployed',
-        `${f.identifier} is redeployed at ${shortSha(f.sha)}.`,
-        RECORD,
-        { kind: 'deploy', sha: f.sha },
-      ),
+    gives: (f) => redeployed(f, 'redeployed', ''),
   },
 }
 
 /** Also returns the row, because two rows share one rule. */
-export function decideRedeployment(facts: RedeploymentFacts): Decision & { row: RedeploymentRow } {
+export function decideRedeployment(
+  facts: RedeploymentFacts,
+): EventDecision & { row: RedeploymentRow } {
+  const { environmentId, identifier } = facts
   for (const row of REDEPLOYMENT_ROWS) {
-    if (ROWS[row].when(facts)) return { ...ROWS[row].gives(facts), row }
+    if (ROWS[row].when(facts)) return { ...ROWS[row].gives(facts), environmentId, identifier, row }
   }
   throw new Error('unreachable: the last row always holds')
 }
@@ -252,20 +268,29 @@ export function decideRedeployment(facts: RedeploymentFacts): Decision & { row: 
 /** Decides about one changed branch that an environment tracks. */
 export function decidePush(
   change: { branch: string; deleted: boolean },
-  environment: { type: 'manual' | 'pull_request'; identifier: string },
-  redeploy: () => Decision,
-): Decision {
-  if (!change.deleted) return redeploy()
-  return environment.type === 'manual'
-    ? decide(
-        'applied',
-        'branch_deleted',
-        `Branch ${change.branch} was deleted; ${environment.identifier} keeps what it serves.`,
-        { kind: 'mark_branch_missing' },
-      )
-    : decide(
-        'ignored',
-        'branch_deleted',
-        `Branch ${change.branch} was deleted; ${environment.identifier} stays until its pull request is closed.`,
-      )
+  environment: { type: 'manual' | 'pull_request'; branchMissing: boolean },
+  facts: RedeploymentFacts,
+): EventDecision {
+  const { environmentId, identifier } = facts
+  if (!change.deleted) {
+    const decision = decideRedeployment(facts)
+    const found: Intent[] = environment.branchMissing
+      ? [{ kind: 'mark_branch', missing: false }]
+      : []
+    return { ...decision, intents: [...found, ...decision.intents] }
+  }
+  const decision =
+    environment.type === 'manual'
+      ? decide(
+          'applied',
+          'branch_deleted',
+          `Branch ${change.branch} was deleted; ${identifier} keeps what it serves.`,
+          { kind: 'mark_branch', missing: true },
+        )
+      : decide(
+          'ignored',
+          'branch_deleted',
+          `Branch ${change.branch} was deleted; ${identifier} stays until its pull request is closed.`,
+        )
+  return { ...decision, environmentId, identifier }
 }

@@ -2,7 +2,7 @@
 // under a new name is a rename, another id under the same name another repository. PURE. Addresses are never contacted.
 import type { Provider } from '@berth/shared'
 
-export interface KnownRepository {
+interface KnownRepository {
   repoUrl: string
   provider: string | null
   externalId: string | null

@@ -35,13 +35,13 @@ export interface ForgePullRequest {
   usable: boolean
 }
 
-export interface PullRequestList {
+interface PullRequestList {
   pullRequests: ForgePullRequest[]
   /** False if there are more than we read; a missing one then proves nothing. */
   complete: boolean
 }
 
-export interface CommitStatus {
+interface CommitStatus {
   sha: string
   state: 'pending' | 'running' | 'success' | 'failure' | 'stopped'
   /** Distinguishes it from other statuses of the commit. */
@@ -50,7 +50,7 @@ export interface CommitStatus {
   url: string
 }
 
-export interface ForgeComment {
+interface ForgeComment {
   number: number
   /** A word that identifies our comment. */
   marker: string
@@ -59,7 +59,7 @@ export interface ForgeComment {
   knownId: string | null
 }
 
-export interface ForgeRepository {
+interface ForgeRepository {
   externalId: string
   fullName: string
 }
@@ -75,7 +75,7 @@ export interface ForgeClient {
   putComment(comment: ForgeComment): Promise<string>
 }
 
-export type ForgeTrouble =
+type ForgeTrouble =
   | 'token_rejected'
   | 'not_found'
   | 'refused'

@@ -7,8 +7,8 @@ import type {
   RefusedDelivery,
   WebhookAnswer,
 } from '@berth/shared/api'
+import type { EventResult } from '../../app/forges/intents.ts'
 import type { PullRequestView } from '../../app/forges/pull-requests.ts'
-import type { EventResult } from '../../app/forges/redeployments.ts'
 import type { DeliveryView } from '../../app/forges/webhook-deliveries.ts'
 import type {
   RefusedDelivery as RefusedRow,

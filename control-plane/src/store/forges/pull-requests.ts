@@ -101,14 +101,19 @@ export async function listWaitingPullRequests(
   return rows.map(toPullRequest)
 }
 
-/** Returns the ids on the waiting list, first come, first served. */
-export async function listLine(db: Db, projectId: number, limit: number): Promise<number[]> {
+/** Returns the ids on the waiting list, first come, first served. The one with the id `opens` counts as open. */
+export async function listLine(
+  db: Db,
+  projectId: number,
+  limit: number,
+  opens = 0,
+): Promise<number[]> {
   const rows = await db
     .selectFrom('pullRequests')
     .select('id')
     .where('projectId', '=', projectId)
     .where('waitingFor', '=', 'environment_limit')
-    .where('state', '=', 'open')
+    .where((eb) => eb.or([eb('state', '=', 'open'), eb('id', '=', opens)]))
     .orderBy('waitingSince')
     .orderBy('id')
     .limit(limit)
