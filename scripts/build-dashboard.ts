@@ -32,7 +32,7 @@ function state(): string {
 const stamp = join(dashboardDist, '.built-from')
 const isFresh = (): boolean => existsSync(stamp) && readFileSync(stamp, 'utf8') === state()
 
-export async function buildDashboard(): Promise<void> {
+async function buildDashboard(): Promise<void> {
   const from = state()
   const vite = createRequire(join(folder, 'package.json')).resolve('vite')
   const { build } = (await import(vite)) as { build(o: object): Promise<unknown> }

@@ -26,7 +26,7 @@ export async function until<T>(
   throw new Error(`gave up waiting for ${what}`)
 }
 
-export interface Api {
+interface Api {
   get<T>(path: string): Promise<T>
   post<T>(path: string, body?: unknown): Promise<T>
   patch<T>(path: string, body: unknown): Promise<T>

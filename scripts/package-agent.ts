@@ -171,7 +171,7 @@ export async function packageAgent(): Promise<void> {
 }
 
 /** Packages unless the current package is up to date. */
-export async function packageAgentIfStale(): Promise<void> {
+async function packageAgentIfStale(): Promise<void> {
   const isFresh = existsSync(archive) && existsSync(stamp)
   if (!isFresh || readFileSync(stamp, 'utf8') !== contentHash()) await packageAgent()
 }

@@ -2,7 +2,7 @@
 // secrets or wire messages.
 import { pino } from 'pino'
 
-export type Fields = Record<string, unknown>
+type Fields = Record<string, unknown>
 export interface Log {
   debug(fields: Fields, message: string): void
   info(fields: Fields, message: string): void

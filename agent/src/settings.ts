@@ -30,7 +30,7 @@ export interface AgentSettings {
   ssh: SshSettings
 }
 
-export interface SshSettings {
+interface SshSettings {
   /** auto: a drop-in for the server's sshd, or our own daemon where that is impossible; off: no SSH access. */
   mode: 'auto' | 'dedicated' | 'off'
   /** What sshd reads: authorities, principals, revoked serials, the host certificate. Owned by root. */
@@ -48,7 +48,7 @@ export interface SshSettings {
   command?: string
 }
 
-export interface ProxySettings {
+interface ProxySettings {
   /** Where Caddy listens: `0.0.0.0:80`. */
   http: Endpoint
   /** Null: no HTTPS at all (development). */

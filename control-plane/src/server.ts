@@ -93,7 +93,7 @@ export interface ControlPlane {
   close(): Promise<void>
 }
 
-export interface Options {
+interface Options {
   config: Config
   clock?: Clock
   log?: Logger

@@ -1,5 +1,5 @@
 // Reads text pasted from a .env file: one KEY=value per line, quotes, `export `, comments. Values stay with the caller.
-export interface Pasted {
+interface Pasted {
   key: string
   value: string
 }

@@ -3,7 +3,7 @@
 import { GiB, MiB } from './limits/units.ts'
 
 /** Ceilings of one environment. Null: derived from the server's size. */
-export interface Ceilings {
+interface Ceilings {
   memory_bytes: number | null
   /** Processors. */
   cpus: number | null
@@ -12,7 +12,7 @@ export interface Ceilings {
   disk_bytes: number | null
 }
 
-export interface ServerSize {
+interface ServerSize {
   cpus: number
   memoryBytes: number
   diskBytes: number

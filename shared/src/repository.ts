@@ -3,7 +3,7 @@
 // transport helper (`ext::…`) or a second line. A wrong address is reported, never repaired.
 import { REPOSITORY } from './limits/agent.ts'
 
-export type Transport = 'https' | 'ssh' | 'http' | 'file'
+type Transport = 'https' | 'ssh' | 'http' | 'file'
 
 export interface RepositoryAddress {
   /** As passed to git: scheme in lower case, otherwise unchanged. */

@@ -8,7 +8,7 @@ import type { Artifact } from '@berth/shared/api'
 import { CLIENT } from '@berth/shared/client-limits'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { createApi } from '../../cli/src/client/api.ts'
-import { fetchArtifact, fetchArtifacts } from '../../cli/src/client/artifacts/source.ts'
+import { fetchArtifacts } from '../../cli/src/client/artifacts/source.ts'
 import { openSshSource } from '../../cli/src/client/artifacts/ssh.ts'
 import { run } from '../../cli/src/program/invoke.ts'
 import { berth, startBerth, startInTerminal } from '../../cli/src/testing/berth.ts'
@@ -241,7 +241,11 @@ describe.skipIf(skipped)('over certificates', () => {
       const source = openSshSource({ api, io }, place, { direct, note })
       const one = { ...artifact, id: 1 } as Artifact
       const options = { dir: fixture.file('out'), force: false, sleep: io.sleep }
-      return fetchArtifact(source, one, options)
+      const paths: string[] = []
+      await fetchArtifacts(source, [one], options, async (fetched) => {
+        paths.push(...fetched.map(({ path }) => path))
+      })
+      return paths[0] ?? ''
     }
     const nothing = () => readdirSync(fixture.file('out/exports'))
     expect(readFileSync(await fetch({})).equals(bytes)).toBe(true)

@@ -26,7 +26,7 @@ export interface AcceptFacts {
   freeBytes: number
 }
 
-export type Verdict =
+type Verdict =
   | { do: 'accept' }
   | { do: 'refuse'; code: FailureCode; message: string }
   /** Take the secrets if the attempt still waits; nothing else changed. */

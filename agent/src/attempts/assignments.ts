@@ -28,7 +28,7 @@ export interface AssignmentSet {
   assignments: readonly Assignment[]
 }
 
-export interface ApplyContext extends Records {
+interface ApplyContext extends Records {
   bootId: string
   draining: boolean
   /** Free bytes on the agent's own disk; read at most once. */

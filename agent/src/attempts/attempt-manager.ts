@@ -19,14 +19,14 @@ import { changeAttempt } from './records.ts'
 import type { Spools } from './spools.ts'
 import { decideStarts } from './starts.ts'
 
-export interface AttemptManagerOptions extends LiveContext {
+interface AttemptManagerOptions extends LiveContext {
   settings: AgentSettings
   spools: Spools
   maxParallel: number
 }
 
 /** Something about this attempt changed: its state, events or log. */
-export type AttemptManagerListener = (attemptId: string) => void
+type AttemptManagerListener = (attemptId: string) => void
 
 const isLive = ({ state }: AttemptRow): boolean =>
   state >= AttemptState.STARTING && state < AttemptState.SUCCEEDED

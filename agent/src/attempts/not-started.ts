@@ -9,7 +9,7 @@ import { attemptPaths } from '../journal/attempt-files.ts'
 import { Masker } from '../machine/masking/mask.ts'
 import { SpoolWriter } from '../spool/writer.ts'
 
-export interface StartFacts {
+interface StartFacts {
   /** What failed; undefined: it was not observed. */
   trouble: string | undefined
   /** The most informative line of its output. */
@@ -23,7 +23,7 @@ export interface StartFacts {
 const inMiB = (bytes: number): string => `${Math.round(bytes / 1_048_576)} MiB`
 
 /** Pure. What failed, the output, how busy the server is, and what to do. */
-export function describeNotStarted(f: StartFacts): string {
+function describeNotStarted(f: StartFacts): string {
   const why = f.trouble ?? 'the agent was restarted before it began'
   const said = f.said === '' ? '' : ` It said: ${f.said}`
   const load = `load ${f.load.toFixed(1)} on ${f.processors} processors`

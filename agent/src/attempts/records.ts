@@ -21,7 +21,7 @@ export interface Records {
   clock: Clock
 }
 
-export type Change = MessageInitShape<typeof AttemptChangedSchema> & { state: AttemptState }
+type Change = MessageInitShape<typeof AttemptChangedSchema> & { state: AttemptState }
 
 /**
  * The part of an assignment that may be stored: everything but the secrets and fields that this build does not know.

@@ -7,7 +7,7 @@ import type { Journal } from '../journal/journal.ts'
 import { describeError, type Log } from '../log.ts'
 import type { Spools } from './spools.ts'
 
-export interface WaitingLog {
+interface WaitingLog {
   attemptId: string
   bytes: number
   /** Since the attempt was created. */
@@ -33,7 +33,7 @@ export function decideEvictions(
 const madeAt = (attemptId: string): number =>
   Number.parseInt(attemptId.replaceAll('-', '').slice(0, 12), 16)
 
-export interface BoundsContext {
+interface BoundsContext {
   journal: Journal
   spools: Spools
   clock: Clock

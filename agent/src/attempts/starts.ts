@@ -15,9 +15,9 @@ export interface Candidate {
   startWithinMs: number
 }
 
-export type WaitingFor = '' | 'environment' | 'dispatch'
+type WaitingFor = '' | 'environment' | 'dispatch'
 
-export interface Starts {
+interface Starts {
   start: string[]
   /** Live attempts whose runner must stop. */
   stop: { id: string; why: 'asked' | 'superseded' }[]

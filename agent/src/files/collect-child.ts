@@ -20,7 +20,7 @@ import { encodeHead, type FrameKind } from './frames.ts'
 import { compareNames } from './names.ts'
 
 /** What to look for, as far as the walk needs it. */
-export interface Wanted {
+interface Wanted {
   matches(path: readonly string[]): boolean
   mayHold(folder: readonly string[]): boolean
   whyUnfit(path: string): string | undefined
@@ -46,7 +46,7 @@ const codeOf = (error: unknown): string => (error as NodeJS.ErrnoException).code
 const inFolder = (fd: number, name: string): string => `/proc/self/fd/${fd}/${name}`
 
 /** Permanently: no groups, no capabilities, no way back. */
-export function becomeAccount(account: { uid: number; gid: number }): void {
+function becomeAccount(account: { uid: number; gid: number }): void {
   if (!(account.uid > 0 && account.gid > 0)) throw new Error('not an account without rights')
   process.setgroups?.([])
   process.setgid?.(account.gid)
@@ -66,7 +66,7 @@ export function becomeAccount(account: { uid: number; gid: number }): void {
 
 class Left extends Error {}
 
-export class Walk {
+class Walk {
   readonly #wanted: Wanted
   readonly #order: CollectOrder
   readonly #say: (kind: FrameKind, body: Buffer) => void

@@ -9,7 +9,7 @@ import { type Frame, FrameReader } from './frames.ts'
 import type { ArtifactIntake, Bound, Incoming } from './store.ts'
 
 /** What a collection returns besides its files. */
-export interface CollectionNotes {
+interface CollectionNotes {
   skipped(path: string, why: string): void
 }
 

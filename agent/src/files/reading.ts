@@ -21,7 +21,7 @@ import { Ledger, ledgerFile } from '../journal/ledger.ts'
 import type { AgentSettings } from '../settings.ts'
 import { copyOf } from './store.ts'
 
-export interface ArtifactQuestion {
+interface ArtifactQuestion {
   /** Undefined when the caller may read any artifact of this server (the control plane has checked). */
   environmentId?: number | undefined
   artifactId: string
@@ -144,7 +144,7 @@ function readPart(fd: number, from: number, to: number): Readable {
 }
 
 /** Each piece is valid until the next one is requested. Closes its file at the end, or when it is destroyed. */
-export interface BorrowedPieces extends AsyncIterable<Buffer> {
+interface BorrowedPieces extends AsyncIterable<Buffer> {
   destroy(): void
 }
 
@@ -238,7 +238,7 @@ class Waiting {
 const NOTHING = Buffer.alloc(0)
 
 /** A large file, open, for callers with a faster way to copy it; closed when the next piece is requested. */
-export interface OpenFile {
+interface OpenFile {
   fd: number
   size: number
 }

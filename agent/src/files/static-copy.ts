@@ -10,7 +10,7 @@ import { runProgram, SYSTEM_PATH } from '../machine/process/programs.ts'
 import { decodeHeader, isStaticPath, type StaticHeader } from './static-frames.ts'
 import type { ReadRequest } from './static-reading.ts'
 
-export interface CopyRequest extends ReadRequest {
+interface CopyRequest extends ReadRequest {
   /** Does not exist yet; its parent does. */
   target: string
   signal: AbortSignal
@@ -18,7 +18,7 @@ export interface CopyRequest extends ReadRequest {
   program?: readonly string[]
 }
 
-export interface CopyResult {
+interface CopyResult {
   files: number
   bytes: number
   /** Links, devices, hidden and unreadable files. */

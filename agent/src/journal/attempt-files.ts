@@ -14,7 +14,7 @@ import { join } from 'node:path'
 import { syncFolder, writeAndSync } from '../machine/atomic-files.ts'
 import { readStartTicks } from '../machine/process/processes.ts'
 
-export interface Claim {
+interface Claim {
   by: 'runner' | 'daemon'
   /** The runner's process: pid and start ticks identify it for ever, a pid alone does not. */
   pid: number

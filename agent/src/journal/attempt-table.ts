@@ -34,7 +34,7 @@ export interface Tombstone {
 }
 
 /** Identifies an environment; the number alone may be reused by a control plane that was restored from a backup. */
-export interface KnownEnvironment {
+interface KnownEnvironment {
   environmentId: number
   /** Creation time by the control plane's clock. */
   createdAt: number
@@ -44,7 +44,7 @@ export interface KnownEnvironment {
 }
 
 /** What is known of an environment, sent in the first message of a session. */
-export interface FenceRow extends KnownEnvironment {
+interface FenceRow extends KnownEnvironment {
   fence: bigint
 }
 

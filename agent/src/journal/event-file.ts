@@ -125,7 +125,7 @@ export function cutText(text: string, bytes: number): string {
 
 // ----------------------------------------------------------------------------------- reading
 
-export interface FiledEvent {
+interface FiledEvent {
   ordinal: number
   event: Event
 }

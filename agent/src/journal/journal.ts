@@ -12,14 +12,14 @@ import { KNOWN_ENVIRONMENTS_SCHEMA, SCHEMA, SCHEMA_VERSION } from './schema.ts'
 import { SSH_SESSIONS_SCHEMA, SshSessionTable } from './ssh-sessions.ts'
 
 /** A problem that needs an operator; the message says what it is. */
-export class JournalError extends Error {
+class JournalError extends Error {
   constructor(message: string, options?: ErrorOptions) {
     super(message, options)
     this.name = 'JournalError'
   }
 }
 
-export interface JournalOptions {
+interface JournalOptions {
   bootId: string
   /** Called once the journal can no longer be trusted; must end the process. */
   fatal: (error: Error) => void

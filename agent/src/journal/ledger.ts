@@ -49,7 +49,7 @@ const OF_ENVIRONMENTS = [
  * starting: created by a deployment that has not succeeded. serving: of the running version. paused: of the running
  * version, stopped while `attemptId` tries its successor. retired: replaced, to be stopped.
  */
-export type ProcessState = 'starting' | 'serving' | 'paused' | 'retired'
+type ProcessState = 'starting' | 'serving' | 'paused' | 'retired'
 
 export interface ProcessRow {
   environmentId: number
@@ -63,7 +63,7 @@ export interface ProcessRow {
   instructions: string
 }
 
-export interface HeldPort {
+interface HeldPort {
   port: number
   environmentId: number
 }

@@ -20,7 +20,7 @@ export type ObjectKind = 'container' | 'image' | 'pulled' | 'network' | 'volume'
  */
 export type ObjectState = 'making' | 'serving' | 'paused' | 'retired' | 'kept'
 
-export interface ObjectKey {
+interface ObjectKey {
   kind: ObjectKind
   name: string
   environmentId: number
@@ -40,7 +40,7 @@ export interface ObjectRow extends ObjectKey {
   at: string
 }
 
-export interface ObjectFilter {
+interface ObjectFilter {
   environmentId?: number | undefined
   kind?: ObjectKind | undefined
   taskId?: number | undefined

@@ -7,7 +7,7 @@ import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import { timestampFromMs } from '@bufbuild/protobuf/wkt'
 import type { Database, Statement } from 'better-sqlite3'
 
-export interface NewEvent {
+interface NewEvent {
   /** Empty for events of the agent itself. */
   attemptId: string
   fence: bigint
@@ -17,7 +17,7 @@ export interface NewEvent {
   ordinal?: number
 }
 
-export interface OutboxRow {
+interface OutboxRow {
   seq: bigint
   /** Encoded Event, its seq included. */
   body: Buffer

@@ -15,13 +15,13 @@ export interface SessionEnd {
   renewed?: boolean
 }
 
-export type Next =
+type Next =
   | { do: 'stop'; exitCode: number }
   /** Wait this long, then dial `at_once` (the goodbye named the time) or at a random point of window `n`. */
   | { do: 'wait'; waitMs: number; n: number; dial: 'at_once' | 'in_window' }
 
 /** The service manager must not restart the daemon, because an operator has to act. */
-export const EXIT_STOPPED = 78
+const EXIT_STOPPED = 78
 
 export const windowMs = (n: number): number =>
   Math.min(SESSION.backoffMs * 2 ** Math.min(n, 32), SESSION.backoffCapMs)

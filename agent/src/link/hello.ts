@@ -19,7 +19,7 @@ import type { Host } from '../maintenance/host.ts'
 import type { Identity } from './identity/identity.ts'
 import { PROTOCOL } from './session-rules.ts'
 
-export interface HelloFacts {
+interface HelloFacts {
   identity: Identity
   journal: Journal
   manager: AttemptManager

@@ -11,7 +11,7 @@ import type { Phase } from './session-rules.ts'
 
 export type LinkPhase = 'idle' | 'backoff' | Phase | 'stopped'
 
-export type LinkOptions = Omit<
+type LinkOptions = Omit<
   SessionOptions,
   'identity' | 'endpoint' | 'instanceId' | 'previousSessionId' | 'renewal' | 'onPhase'
 > & {

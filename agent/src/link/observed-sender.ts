@@ -8,7 +8,7 @@ import type { Observations, ObservedEnvironment } from '../maintenance/observati
 
 type Observed = MessageInitShape<typeof ObservedSchema>
 
-export interface ObservedOptions {
+interface ObservedOptions {
   observations: Observations
   host: Pick<Host, 'info'>
   send: (observed: Observed) => void

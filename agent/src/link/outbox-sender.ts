@@ -20,7 +20,7 @@ import {
 /** Rows read for one batch; even the smallest events fill a message with fewer. */
 const ROWS = 2_000
 
-export interface OutboxSenderOptions {
+interface OutboxSenderOptions {
   journal: Journal
   clock: Clock
   /** False: the stream is full, call again after `resume`. */

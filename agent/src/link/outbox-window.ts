@@ -17,7 +17,7 @@ export interface OutboxWindow {
   lastSentAt: number
 }
 
-export interface Waiting {
+interface Waiting {
   seq: bigint
   bytes: number
 }

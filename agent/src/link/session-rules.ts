@@ -63,7 +63,7 @@ export type Effect =
   | { do: 'goodbye'; reason: GoodbyeReason; message: string }
   | { do: 'end'; end: SessionEnd }
 
-export interface Step {
+interface Step {
   state: SessionState
   effects: Effect[]
 }

@@ -16,7 +16,7 @@ import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/p
 import type { ClientWritableStream } from '@grpc/grpc-js'
 import { type BulkLine, drained, flushed, type UploadEnd, uploadEnd } from './bulk.ts'
 
-export type Frame = NonNullable<MessageInitShape<typeof FileFrameSchema>['frame']>
+type Frame = NonNullable<MessageInitShape<typeof FileFrameSchema>['frame']>
 
 /** Each resolves, or returns nothing, when there is space for more. */
 export interface Out {

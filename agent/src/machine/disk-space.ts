@@ -13,7 +13,7 @@ export interface DiskSpace {
   freeInodes: number
 }
 
-export interface Share {
+interface Share {
   name: string
   bytes: number
 }
@@ -58,7 +58,7 @@ export const inGigabytes = (bytes: number): string => `${(bytes / 1_024 ** 3).to
 const count = (n: number): string => n.toLocaleString('en-US')
 
 /** " Largest: pr-31 4.1 GB, pr-12 2.7 GB."; leaves out shares of almost nothing. */
-export function nameLargest(shares: readonly Share[]): string {
+function nameLargest(shares: readonly Share[]): string {
   const named = shares
     .filter(({ bytes }) => bytes >= 0.05 * 1_024 ** 3)
     .toSorted((a, b) => b.bytes - a.bytes)
@@ -67,7 +67,7 @@ export function nameLargest(shares: readonly Share[]): string {
   return ` Largest: ${named.map(({ name, bytes }) => `${name} ${inGigabytes(bytes)}`).join(', ')}.`
 }
 
-export interface Demand {
+interface Demand {
   disks: readonly DiskSpace[]
   needOn: (disk: DiskSpace) => number
   development: boolean
@@ -144,7 +144,7 @@ export function openMeter(folders: readonly string[]): DiskSpaceMeter {
   }
 }
 
-export interface DiskSpaceWatch {
+interface DiskSpaceWatch {
   /** Fires when the disk is nearly full, or together with the caller's signal. */
   readonly signal: AbortSignal
   /** The message of `disk_full`, once the signal fired for that reason. */
@@ -152,7 +152,7 @@ export interface DiskSpaceWatch {
   close(): void
 }
 
-export interface WatchOptions {
+interface WatchOptions {
   meter: DiskSpaceMeter
   development: boolean
   largest: readonly Share[]

@@ -13,7 +13,7 @@ const read = (file: string): string => {
 }
 
 /** Since boot, in ticks, over all processors. */
-export interface CpuTicks {
+interface CpuTicks {
   busy: number
   all: number
 }

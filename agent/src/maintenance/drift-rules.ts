@@ -31,7 +31,7 @@ export interface EndsSeen {
   isUnsteady: boolean
 }
 
-export interface CrashRule {
+interface CrashRule {
   ends: number
   windowMs: number
 }
@@ -55,14 +55,14 @@ export function noteEnds(
   return { of, restarts, times, last: last ?? before.last }
 }
 
-export const isCrashLoop = (ends: Ends | undefined, rule: CrashRule): boolean =>
+const isCrashLoop = (ends: Ends | undefined, rule: CrashRule): boolean =>
   ends !== undefined && ends.times.length >= rule.ends
 
 const howLong = (ms: number): string =>
   ms < 60_000 ? `${Math.max(1, Math.ceil(ms / 1_000))} s` : `${Math.ceil(ms / 60_000)} min`
 
 /** "web ended 5 times in 2 min, last exit code 1." */
-export function describeLoop(service: string, ends: Ends, now: number): string {
+function describeLoop(service: string, ends: Ends, now: number): string {
   const spanMs = now - (ends.times[0] ?? now)
   const span = spanMs > 0 ? ` in ${howLong(spanMs)}` : '' // all seen in one check, so the time span is unknown
   const { last } = ends

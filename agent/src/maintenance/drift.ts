@@ -30,7 +30,7 @@ import {
 import type { Observations } from './observations.ts'
 import type { UsageMeter } from './usage-meter.ts'
 
-export interface DriftOptions {
+interface DriftOptions {
   settings: AgentSettings
   engine: Engine
   observations: Observations

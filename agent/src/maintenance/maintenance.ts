@@ -32,7 +32,7 @@ import type { Host } from './host.ts'
 import type { Observations } from './observations.ts'
 import { endBuildOrphans } from './orphans.ts'
 
-export interface MaintenanceParts {
+interface MaintenanceParts {
   settings: AgentSettings
   manager: Pick<AttemptManager, 'occupy' | 'vacate' | 'isBusy' | 'onChange'>
   journal: Pick<Journal, 'attempts'>

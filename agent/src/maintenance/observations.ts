@@ -2,7 +2,7 @@
 // first check is complete. Each session sends everything once and then what changed.
 
 /** Like ObservedService on the wire. */
-export interface ObservedService {
+interface ObservedService {
   name: string
   state: string
   health: string

@@ -5,7 +5,7 @@ import type { Ledger } from '../journal/ledger.ts'
 import { type Engine, engineFacts } from '../machine/docker/engine.ts'
 import { endBuildOrphan, findBuildOrphans } from '../machine/process/build-orphans.ts'
 
-export interface OrphanRequest {
+interface OrphanRequest {
   isExclusive: boolean
   /** A runner works in this environment, so the build may be its own. */
   isBusy: (environmentId: number) => boolean

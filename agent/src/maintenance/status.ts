@@ -6,14 +6,14 @@ import { VERSION } from '@berth/shared'
 import { isSameProcess, readStartTicks } from '../machine/process/processes.ts'
 import type { AgentSettings } from '../settings.ts'
 
-export interface Status {
+interface Status {
   phase: string
   endpoint: string
   /** When this phase began. */
   since: string
   attempts: string[]
 }
-export interface WrittenStatus extends Status {
+interface WrittenStatus extends Status {
   pid: number
   startTicks: string
   version: string

@@ -14,14 +14,14 @@ import {
   readMemory,
 } from '../machine/usage.ts'
 
-export interface EnvironmentUse {
+interface EnvironmentUse {
   environmentId: number
   diskBytes: number
   memoryBytes: number
   cpuPermille: number
 }
 
-export interface HostUse {
+interface HostUse {
   at: Date
   cpuPermille: number
   memoryUsedBytes: number

@@ -23,7 +23,7 @@ import {
 } from './protocol.ts'
 import { readTable, routeKey } from './table.ts'
 
-export interface ProbeRequest {
+interface ProbeRequest {
   host: string
   path: string
   /** Retries until this status comes; null accepts any answer of the application. */

@@ -74,7 +74,7 @@ export interface PortRoute {
 }
 
 /** unavailable: not reachable, retry later · refused: it cannot work · stale: a newer call came first. */
-export type EdgeErrorKind = 'unavailable' | 'refused' | 'stale'
+type EdgeErrorKind = 'unavailable' | 'refused' | 'stale'
 
 export class EdgeError extends Error {
   override readonly name = 'EdgeError'

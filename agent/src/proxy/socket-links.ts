@@ -56,7 +56,7 @@ const isSameInode = (a: BigIntStats | undefined, b: BigIntStats | undefined): bo
 export const isLinked = (folder: string, id: string, path: string): boolean =>
   isSameInode(look(join(folder, id)), look(path))
 
-export interface SocketLinksOptions {
+interface SocketLinksOptions {
   settings: AgentSettings
   table: () => Table
   log: (message: string) => void

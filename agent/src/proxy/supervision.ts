@@ -26,7 +26,7 @@ import {
 } from './process-files.ts'
 
 /** The pause before a restart: doubles with each exit, and resets after a long enough run. */
-export function nextDelay(upMs: number, previousMs: number | undefined): number {
+function nextDelay(upMs: number, previousMs: number | undefined): number {
   if (previousMs === undefined || upMs >= PROXY.steadyMs) return PROXY.restartMs
   return Math.min(previousMs * 2, PROXY.restartCapMs)
 }
@@ -245,7 +245,7 @@ class Kept {
   }
 }
 
-export interface ProxyParts {
+interface ProxyParts {
   settings: AgentSettings
   program: readonly string[]
   log: Log

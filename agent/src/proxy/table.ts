@@ -17,7 +17,7 @@ import {
   type SetRoutes,
 } from './protocol.ts'
 
-export interface TableEntry {
+interface TableEntry {
   /** Of the attempt that set the routes, as a decimal. */
   fence: string
   routes: EdgeRoute[]

@@ -11,7 +11,7 @@ import {
 } from '../machine/disk-space.ts'
 import type { AgentSettings } from '../settings.ts'
 
-export interface DiskSpaceRequest {
+interface DiskSpaceRequest {
   environmentId: number
   /** As users see it: pr-42. */
   name: string
@@ -21,9 +21,9 @@ export interface DiskSpaceRequest {
   collect?: (() => Promise<unknown>) | undefined
 }
 
-export type DiskSpaceAnswer = { ok: true; meter: DiskSpaceMeter } | { ok: false; message: string }
+type DiskSpaceAnswer = { ok: true; meter: DiskSpaceMeter } | { ok: false; message: string }
 
-export const measuredFolders = (settings: AgentSettings, dataRoot?: string): string[] =>
+const measuredFolders = (settings: AgentSettings, dataRoot?: string): string[] =>
   dataRoot ? [settings.stateDir, dataRoot] : [settings.stateDir]
 
 /** The meter counts what the deployment uses from here on; `recordGrowth` stores it for the next one. */

@@ -99,7 +99,7 @@ export async function unguardServer(settings: AgentSettings): Promise<void> {
   })
 }
 
-export interface FirewallParts {
+interface FirewallParts {
   settings: AgentSettings
   log: Log
   /** The rules came into force or ceased to be. */

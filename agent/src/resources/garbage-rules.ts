@@ -23,12 +23,12 @@ export interface CollectionFacts<T extends Owned> {
   now: number
 }
 
-export interface CollectionBounds {
+interface CollectionBounds {
   images: number
   unnamedVolumeMs: number
 }
 
-export interface Collection<T extends Owned> {
+interface Collection<T extends Owned> {
   /** In this order: users of an object before the object. */
   remove: T[]
   /** Volumes that the running version no longer names, first noticed now. */
@@ -40,7 +40,7 @@ export interface Collection<T extends Owned> {
 }
 
 /** When a volume was noticed to be no longer named; undefined: it is named. */
-export const unnamedSince = ({ facts }: Pick<Owned, 'facts'>): number | undefined =>
+const unnamedSince = ({ facts }: Pick<Owned, 'facts'>): number | undefined =>
   typeof facts.unnamedSince === 'number' ? facts.unnamedSince : undefined
 
 const imageOf = ({ facts }: Owned): string | undefined =>

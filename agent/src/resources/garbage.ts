@@ -36,7 +36,7 @@ export interface CollectRequest {
   now?: number
 }
 
-export interface Collected {
+interface Collected {
   /** Names, as `image berth/e1-web:5`. */
   removed: string[]
   /** What could not be removed, and why; the next collection tries again. */

@@ -18,13 +18,13 @@ import type { LastPlan, Plan } from './plan/plan.ts'
 import type { ResolvedVariables } from './plan/variables.ts'
 import type { Reporter } from './report.ts'
 
-export interface AttemptLimits {
+interface AttemptLimits {
   killGraceMs: number
   cleanupMs: number
 }
 
 /** What the steps have found out so far. */
-export interface Results {
+interface Results {
   /** Null: the agent runs without root, as the developer's own user. */
   account?: Account | null
   /** The account git runs as, with both recipes; null: same as above. */

@@ -6,7 +6,7 @@ import { EngineError } from '../machine/docker/engine.ts'
 import { isDiskFull } from '../machine/git/failure.ts'
 import { EdgeError } from '../proxy/protocol.ts'
 
-export interface FailureFacts {
+interface FailureFacts {
   exitCode?: number | undefined
   signal?: string | undefined
   /** False for the repository's own commands; the platform's checks explain themselves. */

@@ -11,7 +11,7 @@ import type { Attempt } from './attempt.ts'
 import { StepFailure } from './failure.ts'
 
 /** The parts of an attempt that are needed here. */
-export interface Claimant extends Pick<Attempt, 'assignment' | 'spec'> {
+interface Claimant extends Pick<Attempt, 'assignment' | 'spec'> {
   settings: Pick<Attempt['settings'], 'stateDir'>
   output: Pick<Attempt['output'], 'say'>
   interruption: Pick<Attempt['interruption'], 'wait'>

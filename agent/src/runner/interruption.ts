@@ -7,7 +7,7 @@ import { PROCESSES } from '@berth/shared'
 import { attemptPaths } from '../journal/attempt-files.ts'
 import { Interrupted } from './failure.ts'
 
-export type Reason =
+type Reason =
   | { kind: 'stop'; why: string }
   | { kind: 'timeout' }
   | { kind: 'terminated' }

@@ -10,7 +10,7 @@ const RETURN = 0x0d
 /** Returns kept in front of a line feed; more of them are noise. */
 const RETURNS_KEPT = 16
 
-export type Emit = (data: Buffer, start: number, end: number, replacesPrevious: boolean) => void
+type Emit = (data: Buffer, start: number, end: number, replacesPrevious: boolean) => void
 
 export class LineSplitter {
   readonly #isTerminal: boolean

@@ -15,7 +15,7 @@ interface Channel {
   splitter: LineSplitter
 }
 
-export interface OutputParts {
+interface OutputParts {
   spool: SpoolWriter
   /** Milliseconds of a monotonic clock. */
   now: () => number

@@ -14,7 +14,7 @@ import { StepFailure } from './failure.ts'
 import { PartKey } from './parts.ts'
 import { restoreRoutes } from './restore-routes.ts'
 
-export interface Routing {
+interface Routing {
   readonly edge: EdgeClient
   /** Routes of the version that is being deployed. */
   routes: Route[]
@@ -89,7 +89,7 @@ export async function requireProxy(attempt: Attempt, names: string[]): Promise<v
 }
 
 /** The same page at every address of the environment. */
-export const pagesOf = (attempt: Attempt, page: PageName): EdgeRoute[] =>
+const pagesOf = (attempt: Attempt, page: PageName): EdgeRoute[] =>
   routingOf(attempt).routes.map(({ service, host, path, auth }) => ({
     service,
     host,

@@ -7,7 +7,7 @@ import { SERVICE_LOGS } from '@berth/shared'
 import { isSameProcess, readStartTicks } from '../machine/process/processes.ts'
 import type { AgentSettings } from '../settings.ts'
 
-export interface ClaimedLog {
+interface ClaimedLog {
   environmentId: number
   service: string
   taskId: number

@@ -115,7 +115,7 @@ export async function compressParts(dir: string, now: Date): Promise<void> {
   }
 }
 
-export interface GoneDays {
+interface GoneDays {
   from: string
   to: string
 }

@@ -12,7 +12,7 @@ import type { AgentSettings } from '../settings.ts'
 import { claimLog } from './claims.ts'
 import { drainContainerLog, followContainer, type LoggedContainer } from './drain.ts'
 
-export interface FollowerParts {
+interface FollowerParts {
   engine: Engine
   settings: AgentSettings
   log: Log

@@ -32,7 +32,7 @@ export interface GoneRecord {
   days: string
 }
 
-export interface ServiceLogQuery {
+interface ServiceLogQuery {
   environmentId: number
   /** Null for all of them, including those that begin to write during the read. */
   services: string[] | null

@@ -6,7 +6,7 @@ import { SERVICE_LOGS } from '@berth/shared'
 import { listParts } from './days.ts'
 import { readPart } from './lines.ts'
 
-export interface LastLines {
+interface LastLines {
   /** The newest time, and how many lines have it. */
   at: string
   count: number

@@ -9,7 +9,7 @@ import type { Masker, MaskStream } from '../machine/masking/mask.ts'
 import { keepWithinBounds, listParts, setAside } from './days.ts'
 import type { Resume } from './resume.ts'
 
-export type ServiceSource = 'out' | 'err'
+type ServiceSource = 'out' | 'err'
 
 export interface ServiceLine {
   /** As precise as its writer knows it; the engine has nanoseconds. */
@@ -19,7 +19,7 @@ export interface ServiceLine {
   text: string
 }
 
-export interface ServiceLogOptions {
+interface ServiceLogOptions {
   now?: () => Date
   /** Drops what an earlier writer wrote already. */
   resume?: Resume | undefined

@@ -10,7 +10,7 @@ import { findFirstSeq, findLastSeq, firstBlock, measureSpool, removeSegments } f
 import { type BlockHeader, countsAfter, lastSeqOf, listSegments } from './format.ts'
 import { firstTime } from './tail.ts'
 
-export interface SpoolBatch {
+interface SpoolBatch {
   firstSeq: number
   lastSeq: number
   count: number

@@ -22,7 +22,7 @@ import {
 } from './format.ts'
 
 /** Where the segments end: the newest record, and the bytes of output up to its end, given and kept. */
-export interface SpoolPosition {
+interface SpoolPosition {
   lastSeq: number
   offset: number
   kept: number

@@ -49,7 +49,7 @@ export const SSH_SWITCHED_OFF: SshState = {
   accounts: [],
 }
 
-export interface SideOptions {
+interface SideOptions {
   settings: AgentSettings
   program: readonly string[]
   journal: Journal

@@ -44,7 +44,7 @@ export interface Instructions {
   pids?: number
 }
 
-export type ServiceCondition = 'running' | 'waiting' | 'stopping' | 'ended'
+type ServiceCondition = 'running' | 'waiting' | 'stopping' | 'ended'
 
 export interface ServiceEnd {
   code: number | null

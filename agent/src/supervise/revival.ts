@@ -8,7 +8,7 @@ import { describeError, type Log } from '../log.ts'
 import type { AgentSettings } from '../settings.ts'
 import { type Revival, reviveServices } from './control.ts'
 
-export interface RevivalParts {
+interface RevivalParts {
   settings: AgentSettings
   manager: Pick<Revival, 'occupy' | 'vacate'>
   log: Log

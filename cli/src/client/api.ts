@@ -24,7 +24,7 @@ export interface Read<T> {
   headers: ReplyHeaders
 }
 
-export interface Rows<T> {
+interface Rows<T> {
   items: T[]
   raw: unknown[]
   headers: ReplyHeaders
@@ -61,7 +61,7 @@ export interface Api {
   explain(method: string, path: string, answer: Answer): ApiFailure
 }
 
-export type ListOptions = RequestOptions & { limit?: number }
+type ListOptions = RequestOptions & { limit?: number }
 
 /** The target of rel="next", as a path of the API; null on the last page. */
 export function nextPage(link: string | null): string | null {

@@ -36,10 +36,7 @@ export interface LogsRequest {
 }
 
 /** Words of the forced command; all of them match `[A-Za-z0-9_.:=-]`. */
-export function logsWords(
-  request: Omit<LogsRequest, 'services'>,
-  service: string | null,
-): string[] {
+function logsWords(request: Omit<LogsRequest, 'services'>, service: string | null): string[] {
   return [
     'logs',
     service ?? '-',
@@ -51,7 +48,7 @@ export function logsWords(
   ]
 }
 
-export interface LogsSource {
+interface LogsSource {
   api: Api
   io: Io
   place: SshPlace

@@ -15,7 +15,7 @@ export type LogEntry = z.infer<typeof LogEntry>
 
 /** Days whose files were deleted. */
 const LogGap = z.looseObject({ kind: z.literal('gone'), service: z.string(), days: z.string() })
-export type LogGap = z.infer<typeof LogGap>
+type LogGap = z.infer<typeof LogGap>
 
 export type LogItem = LogEntry | LogGap
 export const isGap = (item: LogItem): item is LogGap => 'kind' in item && item.kind === 'gone'

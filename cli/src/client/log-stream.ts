@@ -14,7 +14,7 @@ import type { Reply, ReplyHeaders } from './transport.ts'
 import { pauseMs, pollInterval } from './wait.ts'
 
 /** A piece of the log as received. */
-export interface LogRecord {
+interface LogRecord {
   /** null: the server counts, but did not send the number (plain text with a filter). */
   n: number | null
   /** With its line ending, if it has one. */

@@ -96,7 +96,7 @@ export async function awaitApproval(
   throw new CliError(EXIT.notLoggedIn, ENDED.expired_token ?? '', 'start again: berth login')
 }
 
-export const expiresAt = (answer: TokenAnswer, now: number): string =>
+const expiresAt = (answer: TokenAnswer, now: number): string =>
   `${new Date(now + answer.expires_in * 1_000).toISOString().slice(0, 19)}Z`
 
 /**

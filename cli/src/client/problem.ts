@@ -10,7 +10,7 @@ const Problem = Documented.omit({ errors: true })
 type Problem = z.infer<typeof Problem>
 
 /** `no_answer`: no reply. `refused`: an error status. `nonsense`: a reply that violates the contract. */
-export type FailureKind = 'no_answer' | 'refused' | 'nonsense'
+type FailureKind = 'no_answer' | 'refused' | 'nonsense'
 
 export class ApiFailure extends CliError {
   readonly kind: FailureKind
@@ -114,7 +114,7 @@ export function parseRetryAfter(value: string | null, now: number): number | nul
   return Number.isNaN(date) ? null : Math.max(0, date - now)
 }
 
-export interface RefusedAnswer {
+interface RefusedAnswer {
   baseUrl: string
   method: string
   path: string

@@ -17,7 +17,7 @@ const Link = z.object({
     .nullable()
     .optional(),
 })
-export type Link = z.infer<typeof Link>
+type Link = z.infer<typeof Link>
 
 /** The nearest file, from here upwards. */
 export async function findLink(cwd: string): Promise<string | undefined> {

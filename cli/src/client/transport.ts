@@ -17,7 +17,7 @@ export interface Reply {
   cancel(): void
 }
 
-export interface Exchange {
+interface Exchange {
   method: string
   headers: Record<string, string>
   body?: string | undefined

@@ -10,7 +10,7 @@ import { type Context, compose, flagList, flagOn, flagText, type Invocation } fr
 import { CliError, EXIT, type ExitCode, usage } from '../terminal/exit.ts'
 import { cleanText, toJson } from '../terminal/text.ts'
 
-export interface ApiOptions {
+interface ApiOptions {
   path: string
   method: string
   fields: [key: string, value: string][]
@@ -34,7 +34,7 @@ export function apiPath(word: string): string {
   return path.startsWith('api/') ? `/${path}` : `/api/${path}`
 }
 
-export function parseApi({ args, flags }: Invocation): ApiOptions {
+function parseApi({ args, flags }: Invocation): ApiOptions {
   const fields = flagList(flags, 'field').map((text): [string, string] => {
     const at = text.indexOf('=')
     if (at < 1) throw usage(`-f takes key=value, got '${text}'`)
@@ -118,7 +118,7 @@ function presentBody(text: string, isTerminal: boolean): string {
   }
 }
 
-export async function performApi(options: ApiOptions, context: Context): Promise<ExitCode> {
+async function performApi(options: ApiOptions, context: Context): Promise<ExitCode> {
   const { screen, io } = context
   const api = await context.connect()
   const isKeyed = options.method === 'POST' || options.method === 'PATCH'

@@ -58,7 +58,7 @@ export function lastThatFit(
   return lines.slice(from)
 }
 
-export const textSize = (line: string): number => Buffer.byteLength(line) + 1
+const textSize = (line: string): number => Buffer.byteLength(line) + 1
 /** Size as JSON, where a line ending takes two characters. */
 export const jsonSize = (value: unknown): number => Buffer.byteLength(JSON.stringify(value))
 

@@ -97,7 +97,7 @@ export function boundDiagnostics(found: Diagnostics, maxLines: number): Diagnost
 }
 
 /** 'Changed since the last success (801, a51241a): commits, variable keys APP_KEY' */
-export function changedLine({ task, since_last_success: since }: DiagnosticsOut): string {
+function changedLine({ task, since_last_success: since }: DiagnosticsOut): string {
   if (!since) return 'No deployment of it has succeeded before.'
   const last = `the last success (${since.task_id}, ${shortCommit(since.commit_sha)})`
   const keys = since.variable_keys_changed

@@ -4,7 +4,7 @@ import type { Api } from '../client/api.ts'
 import { connectAs, findIdentity, type SessionFlags } from '../client/login.ts'
 import { type Io, sleepUnlessInterrupted } from '../terminal/io.ts'
 
-export interface Opened {
+interface Opened {
   api: Api
   /** Ends with the call. */
   io: Io

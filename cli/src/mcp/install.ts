@@ -23,24 +23,24 @@ const CLIENTS = {
   cursor: { file: join('.cursor', 'mcp.json'), key: 'mcpServers' },
   vscode: { file: join('.vscode', 'mcp.json'), key: 'servers' },
 } as const
-export type ClientName = keyof typeof CLIENTS
+type ClientName = keyof typeof CLIENTS
 
 const NAME = 'berth'
 
-export interface Entry {
+interface Entry {
   type: 'stdio'
   command: string
   args: string[]
 }
 
-export interface InstallOptions {
+interface InstallOptions {
   client: ClientName
   entry: Entry
   write: boolean
 }
 
 /** `berth mcp` with the flags given here. */
-export function entryOf(globals: Globals, allowWrite: boolean): Entry {
+function entryOf(globals: Globals, allowWrite: boolean): Entry {
   const named = (flag: string, value: string | undefined) =>
     value === undefined ? [] : [flag, value]
   return {
@@ -58,7 +58,7 @@ export function entryOf(globals: Globals, allowWrite: boolean): Entry {
   }
 }
 
-export function parseInstall({ flags, globals }: Invocation): InstallOptions {
+function parseInstall({ flags, globals }: Invocation): InstallOptions {
   const client = flagText(flags, 'client') as ClientName
   if (globals.env !== undefined && globals.project === undefined && !/^id:/.test(globals.env)) {
     throw usage('-e needs the project it belongs to', 'add -p PROJECT')
@@ -136,7 +136,7 @@ async function writeEntry(file: string, options: InstallOptions, context: Contex
   await screen.note(cleanText(`✓ ${file} has the entry ${NAME}${kept}`))
 }
 
-export async function performInstall(options: InstallOptions, context: Context): Promise<ExitCode> {
+async function performInstall(options: InstallOptions, context: Context): Promise<ExitCode> {
   const { io, screen } = context
   const { file, key } = CLIENTS[options.client]
   const path = join((await findRoot(io.cwd)) ?? io.cwd, file)

@@ -14,7 +14,7 @@ const Texts = z.array(Text)
 const Status = z.enum(TASK_STATUSES)
 
 const Word = z.union([z.string().min(1).max(MCP.wordChars), z.int().positive()])
-export type Word = z.infer<typeof Word>
+type Word = z.infer<typeof Word>
 
 /** The inputs that name the target, without those that the server is fixed to. */
 export interface Where {
@@ -26,11 +26,11 @@ export const ENVIRONMENT = Word.describe(
   'Environment: identifier such as staging or pr-42, or id:N. A wrong name is answered with those there are',
 )
 
-export const DRY_RUN = z
+const DRY_RUN = z
   .boolean()
   .default(false)
   .describe('Change nothing; answer what would happen, with its plan_hash')
-export const PLAN_HASH = z
+const PLAN_HASH = z
   .string()
   .max(MCP.wordChars)
   .optional()

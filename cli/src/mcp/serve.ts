@@ -13,7 +13,7 @@ import { createGateway, type Gateway } from './gateway.ts'
 import { createServer } from './server.ts'
 import { createTargets, type Targets } from './targets.ts'
 
-export interface ServeOptions {
+interface ServeOptions {
   allowWrite: boolean
 }
 
@@ -61,7 +61,7 @@ async function serveUntilClosed(serve: () => ReturnType<typeof createServer>, io
   })
 }
 
-export async function performServe(options: ServeOptions, context: Context): Promise<ExitCode> {
+async function performServe(options: ServeOptions, context: Context): Promise<ExitCode> {
   const { io, globals } = context
   if (io.stdin.isTTY) {
     throw usage(

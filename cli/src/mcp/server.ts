@@ -25,7 +25,7 @@ const asTool = (tool: unknown): Tool => tool as Tool
 export const toolsFor = (allowWrite: boolean): Tool[] =>
   [...READ, ...(allowWrite ? WRITE : [])].map(asTool)
 
-export interface Surroundings {
+interface Surroundings {
   gateway: Gateway
   targets: Targets
   allowWrite: boolean

@@ -10,7 +10,7 @@ import { oneLine } from './answer.ts'
 import type { Where } from './schemas.ts'
 
 /** What was named at the start. */
-export interface Fixed {
+interface Fixed {
   project: string | undefined
   environment: string | undefined
 }

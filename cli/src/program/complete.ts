@@ -73,10 +73,7 @@ const ARGUMENT_KINDS: Readonly<Record<string, Kind>> = {
   'vars unset': 'variables',
 }
 
-/** Paths whose words come from the server, for shells that ask only there. */
-export const dynamicPaths = (): string[] => Object.keys(ARGUMENT_KINDS)
-
-export interface Place {
+interface Place {
   current: string
   /** Commands, by their own names. */
   words: string[]
@@ -89,7 +86,7 @@ const canonical = (word: string): string =>
   Object.entries(GROUPS).find(([, group]) => group.aliases.includes(word))?.[0] ?? word
 
 /** Where the cursor is. */
-export function readPlace(typed: readonly string[]): Place {
+function readPlace(typed: readonly string[]): Place {
   const flags = [...GLOBAL_FLAGS, ...COMMANDS.flatMap((spec) => spec.flags ?? [])]
   const switches = new Set(flags.filter((flag) => !takesValue(flag)).flatMap(flagNames))
   const named = flags.filter(takesValue).flatMap(flagNames)
@@ -107,7 +104,7 @@ export function readPlace(typed: readonly string[]): Place {
   return { current: typed.at(-1) ?? '', words, flag, values }
 }
 
-export function kindOf(place: Place): Kind | undefined {
+function kindOf(place: Place): Kind | undefined {
   if (place.flag !== undefined) return FLAG_KINDS[place.flag]
   const [first = '', second = ''] = place.words
   const path = first in ARGUMENT_KINDS ? first : `${first} ${second}`

@@ -212,7 +212,7 @@ const SCRIPTS: Record<Shell, (commands: Commands) => string> = {
   powershell: powershellScript,
 }
 
-export function parseCompletion({ args }: Invocation): { shell: Shell } {
+function parseCompletion({ args }: Invocation): { shell: Shell } {
   const shell = SHELLS.find((one) => one === args[0])
   if (shell) return { shell }
   throw usage(`completion takes ${SHELLS.join(', ')}, got '${args[0]}'`)

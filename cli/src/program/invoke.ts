@@ -41,7 +41,7 @@ function mergedFlags(command: Command): Flags {
   return flags
 }
 
-export function readGlobals(flags: Flags): Globals {
+function readGlobals(flags: Flags): Globals {
   const text = (name: string): string | undefined => {
     const value = flags[name]
     // -p "$PROJECT" with an empty variable must not silently mean another project
@@ -246,7 +246,7 @@ const VALUES = new Set(
 )
 
 /** `berth ssh … -- WORDS`: a command for the remote side, never parsed as flags here. */
-export function splitRest(argv: readonly string[]): { own: string[]; rest: string[] } {
+function splitRest(argv: readonly string[]): { own: string[]; rest: string[] } {
   const at = argv.indexOf('--')
   const own = argv.slice(0, at < 0 ? argv.length : at)
   let i = 0

@@ -28,7 +28,7 @@ export interface CommandSpec {
   load(): Promise<Runnable>
 }
 
-export interface GroupSpec {
+interface GroupSpec {
   aliases: readonly string[]
   summary: string
   /** The default command of the bare word. */

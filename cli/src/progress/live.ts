@@ -9,7 +9,7 @@ const FRAMES = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '
 export const spinnerFrame = (frame: number): string => FRAMES[frame % FRAMES.length] ?? '⠋'
 
 /** Lines for one frame; each already fits the given width. */
-export type Render = (frame: number, width: number) => readonly string[]
+type Render = (frame: number, width: number) => readonly string[]
 
 export class LiveBlock {
   readonly #sink: Sink

@@ -13,7 +13,7 @@ import { cleanLogLine, cleanText, cutText } from '../terminal/text.ts'
 import { LiveBlock } from './live.ts'
 import { blockLines, describeChanges, type TaskEvent } from './progress.ts'
 
-export interface Reporter extends WaitWatcher {
+interface Reporter extends WaitWatcher {
   /** The task is known; `task` as the server sent it. */
   begin(task: Task): Promise<void>
   /** The wait is over, however it ended. */
@@ -70,7 +70,7 @@ interface Folding {
 }
 
 /** How GitHub Actions and GitLab CI fold their logs; others get plain lines. */
-export function chooseFolding(env: Context['io']['env'], colour: boolean): Folding | undefined {
+function chooseFolding(env: Context['io']['env'], colour: boolean): Folding | undefined {
   if (env.GITHUB_ACTIONS === 'true') {
     return {
       open: (event) => [`::group::${cleanText(event.opens?.title ?? '').replaceAll('%', '%25')}`],

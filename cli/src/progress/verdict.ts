@@ -13,7 +13,7 @@ import { formatClock, formatDuration } from '../terminal/format.ts'
 import { cleanLogLine, cleanText, padText, textWidth } from '../terminal/text.ts'
 import { summaryLines } from './progress.ts'
 
-export interface VerdictOptions {
+interface VerdictOptions {
   /** The log was shown instead of the phases. */
   hasLog: boolean
   /** stdout already has the log or the output. */
@@ -70,7 +70,7 @@ export function survivorSentence(task: Task, environment: Environment | undefine
 }
 
 /** The last lines of the failed step; by step, because concurrent steps mix their lines. */
-export async function readFailedLines(api: Api, task: Task): Promise<NumberedLine[]> {
+async function readFailedLines(api: Api, task: Task): Promise<NumberedLine[]> {
   const name = task.failure?.step
   if (!name) return []
   const step = task.phases?.flatMap((phase) => phase.steps).find((one) => one.name === name)

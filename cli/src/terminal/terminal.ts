@@ -21,7 +21,7 @@ export interface OutputFlags {
   quiet: boolean
 }
 
-export interface Listing<Row> {
+interface Listing<Row> {
   rows: readonly Row[]
   /** What the API answered, printed unchanged with --json. */
   raw: unknown

@@ -27,7 +27,7 @@ export function temporaryFolder(): string {
   return folder
 }
 
-export interface Surroundings {
+interface Surroundings {
   env?: Record<string, string>
   stdin?: string
   cwd?: string
@@ -61,20 +61,20 @@ export const asUser = (url: string, more: Record<string, string> = {}): Record<s
 export const controlCharacters = (text: string): string[] =>
   text.replace(/[\r\n\t]/g, '').match(/\p{Cc}/gu) ?? []
 
-export interface Ended {
+interface Ended {
   code: number | null
   stdout: string
   stderr: string
 }
 
-export interface Running {
+interface Running {
   ended: Promise<Ended>
   /** Resolves when the output (both streams) matches. */
   shows(pattern: RegExp): Promise<void>
   interrupt(signal?: NodeJS.Signals): void
 }
 
-export interface InTerminal extends Running {
+interface InTerminal extends Running {
   /** What a user types. */
   type(text: string): void
 }

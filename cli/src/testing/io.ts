@@ -1,7 +1,7 @@
 // An outside world in memory: a clock that advances only by sleeping, streams that collect.
 import type { Io, Sink } from '../terminal/io.ts'
 
-export interface TestSink extends Sink {
+interface TestSink extends Sink {
   text: string
 }
 

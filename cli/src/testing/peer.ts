@@ -5,7 +5,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net'
 import { ERRORS, type ErrorCode } from '@berth/shared'
 
-export interface Reply {
+interface Reply {
   status?: number
   json?: unknown
   text?: string
@@ -16,7 +16,7 @@ export interface Reply {
 /** `drop`: closes the connection without an answer. A function writes the answer itself. */
 export type Scripted = Reply | 'drop' | ((req: IncomingMessage, res: ServerResponse) => void)
 
-export interface Recorded {
+interface Recorded {
   method: string
   path: string
   query: URLSearchParams

@@ -14,7 +14,7 @@ import { durationFromMs } from '@bufbuild/protobuf/wkt'
 import type { Db } from '../store/engine/db.ts'
 import { findServerAgent } from '../store/servers/agents.ts'
 
-export interface AskOptions {
+interface AskOptions {
   /** How long the agent has to answer. */
   deadlineMs: number
   /** Aborted when the caller disconnects. */

@@ -10,9 +10,9 @@ interface Frames {
   file: FileFrame
   container_logs: ContainerLogFrame
 }
-export type TransferKind = keyof Frames
+type TransferKind = keyof Frames
 
-export interface TransferOptions {
+interface TransferOptions {
   /** From the registration to the header. */
   firstFrameMs: number
   /** Without a frame while the reader waits, or without a read while frames are queued. */
@@ -21,7 +21,7 @@ export interface TransferOptions {
   signal: AbortSignal
 }
 
-export interface ExpectedTransfer<F> {
+interface ExpectedTransfer<F> {
   transferId: string
   /**
    * For one reader. Ends after the agent's last frame and throws if the stream broke before. The header is its first

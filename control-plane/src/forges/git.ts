@@ -28,9 +28,7 @@ export interface LookRequest {
 
 export type Look = ({ ok: true } & Refs) | ({ ok: false } & LookFailure)
 
-type ServiceFileLook =
-  | { ok: true; content: Buffer | undefined }
-  | ({ ok: false } & LookFailure)
+type ServiceFileLook = { ok: true; content: Buffer | undefined } | ({ ok: false } & LookFailure)
 
 interface HostKeyScan {
   /** As known_hosts names it; null if the repository is not read over ssh. */

@@ -16,7 +16,7 @@ export interface OutgoingRequest {
   signal?: AbortSignal
 }
 
-export interface Received {
+interface Received {
   status: number
   headers: IncomingMessage['headers']
   text: string

@@ -11,7 +11,7 @@ export const TOKEN_PREFIXES = [
   'berth_setup_',
   'berth_invite_',
 ] as const
-export type TokenPrefix = (typeof TOKEN_PREFIXES)[number]
+type TokenPrefix = (typeof TOKEN_PREFIXES)[number]
 
 const ALPHABET = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 const RANDOM_BYTES = 32

@@ -168,7 +168,7 @@ function checkId(what: string, id: string): void {
   if (!ID.test(id)) throw new Error(`${JSON.stringify(id)} cannot be the id of an ${what}.`)
 }
 
-export interface AgentCertificateRequest {
+interface AgentCertificateRequest {
   /** PKCS#10, PEM or DER; only its public key counts. */
   csr: string | Uint8Array
   installationId: string

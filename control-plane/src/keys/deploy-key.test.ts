@@ -1,11 +1,11 @@
 import { execFileSync, spawnSync } from 'node:child_process'
-import { createPrivateKey, createPublicKey, generateKeyPairSync, sign, verify } from 'node:crypto'
+import { createPrivateKey, createPublicKey, sign, verify } from 'node:crypto'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import sshpk from 'sshpk'
 import { afterAll, describe, expect, test } from 'vitest'
-import { createDeployKey, readDeployKey } from './deploy-key.ts'
+import { createDeployKey } from './deploy-key.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'berth-deploy-key-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
@@ -39,10 +39,8 @@ describe("a project's deploy key", () => {
     expect(verify(null, text, createPublicKey(point), signature)).toBe(true)
   })
 
-  test('is read back as it was made', () => {
-    const key = createDeployKey('shop')
-    expect(readDeployKey(key.privateKey)).toEqual(key)
-    expect(createDeployKey('shop').publicLine).not.toBe(key.publicLine)
+  test('is another one each time', () => {
+    expect(createDeployKey('shop').publicLine).not.toBe(createDeployKey('shop').publicLine)
   })
 
   test.skipIf(isMissing).each([
@@ -55,13 +53,5 @@ describe("a project's deploy key", () => {
     expect(key.publicLine.split(' ')).toHaveLength(3)
     expect(key.publicLine.endsWith(` ${comment}`)).toBe(true)
     expect(keygen('-y', '-f', write('named', key.privateKey))).toBe(key.publicLine)
-  })
-
-  test('of another kind is not accepted', () => {
-    const pair = generateKeyPairSync('ec', { namedCurve: 'prime256v1' })
-    const pem = pair.privateKey.export({ format: 'pem', type: 'pkcs8' })
-    const other = sshpk.parsePrivateKey(pem, 'pkcs8').toString('ssh-private')
-    expect(() => readDeployKey(other)).toThrow(/not an Ed25519 key/)
-    expect(() => readDeployKey('nonsense')).toThrow()
   })
 })

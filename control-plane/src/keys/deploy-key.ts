@@ -4,7 +4,7 @@
 import { generateKeyPairSync } from 'node:crypto'
 import sshpk from 'sshpk'
 
-export interface DeployKey {
+interface DeployKey {
   /** OpenSSH private-key file, without a pass phrase. */
   privateKey: string
   /** `ssh-ed25519 AAAA… <project>@berth`, which is registered at the forge. */
@@ -39,10 +39,3 @@ export function createDeployKey(project: string): DeployKey {
 /** `SHA256:…` of a public line. */
 export const fingerprintOf = (publicLine: string): string =>
   sshpk.parseKey(publicLine, 'ssh').fingerprint('sha256').toString()
-
-/** Returns public line and fingerprint of a stored private key; throws if it is not one of ours. */
-export function readDeployKey(privateKey: string): DeployKey {
-  const key = sshpk.parsePrivateKey(privateKey, 'ssh-private')
-  if (key.type !== 'ed25519') throw new Error('The stored deploy key is not an Ed25519 key.')
-  return { privateKey, ...describe(key) }
-}

@@ -18,7 +18,7 @@ const SUBJECT = tlv(
   0x30,
   tlv(0x31, tlv(0x30, hex('0603550403'), tlv(0x0c, Buffer.from('any name')))),
 )
-export interface RequestParts {
+interface RequestParts {
   version?: Buffer
   spki?: Buffer
   attributes?: Buffer

@@ -52,7 +52,7 @@ export const LABELS = [
 export type Label = (typeof LABELS)[number]
 
 /** Purposes of keys that only sign or compare; disjoint from the labels of encrypted values. */
-export type Purpose = 'sign audit' | 'sign cursor' | 'compare requests'
+type Purpose = 'sign audit' | 'sign cursor' | 'compare requests'
 
 /** Where an encrypted value is stored. `organizationId: null` is the installation itself. */
 export interface Place {

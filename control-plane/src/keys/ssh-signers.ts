@@ -9,7 +9,7 @@ import type { Place, SecretStore } from './secret-store.ts'
 
 export type AuthorityKind = 'user' | 'host'
 
-export interface SealedAuthority {
+interface SealedAuthority {
   kind: AuthorityKind
   /** `ssh-ed25519 AAAA…` */
   publicKey: string

@@ -5,12 +5,12 @@ import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypt
 import { type Provider, WEBHOOKS } from '@berth/shared'
 import { type HookHeaders, payloadText } from '../domain/forges/payloads/detect.ts'
 
-export const SECRET_KINDS = ['current', 'previous', 'legacy'] as const
-export type SecretKind = (typeof SECRET_KINDS)[number]
+const SECRET_KINDS = ['current', 'previous', 'legacy'] as const
+type SecretKind = (typeof SECRET_KINDS)[number]
 /** The secrets that a project accepts now. */
 export type HookSecrets = Partial<Record<SecretKind, string>>
 
-export interface SignedDelivery {
+interface SignedDelivery {
   /** Undefined for an unknown forge, which is refused after the same work. */
   provider: Provider | undefined
   headers: HookHeaders

@@ -7,7 +7,7 @@ import { MAIL } from '@berth/shared'
 import { createTransport } from 'nodemailer'
 import type { MailConfig } from '../config.ts'
 
-export interface Letter {
+interface Letter {
   /** The same for every try, so that a recipient can recognize a duplicate. */
   messageId: string
   /** File name, when mails become files. */
@@ -28,10 +28,10 @@ export class RefusedForGood extends Error {}
 const ADDRESS =
   /^[^\s@<>()[\]\\,;:"\p{Cc}\u2028\u2029]{1,64}@[^\s@<>()[\]\\,;:"\p{Cc}\u2028\u2029]{1,253}$/u
 
-export const isAddress = (text: string): boolean =>
+const isAddress = (text: string): boolean =>
   text.length <= MAIL.addressCharacters && ADDRESS.test(text)
 
-export interface SmtpOptions {
+interface SmtpOptions {
   host: string
   port: number
   secure: boolean

@@ -8,7 +8,7 @@ import { type Authenticated, authenticate } from '../app/people/callers.ts'
 import type { Context } from '../context.ts'
 import { type Caller, mayAskOrganization } from '../domain/core/access.ts'
 
-export type Who = Pick<Authenticated, 'caller' | 'user'>
+type Who = Pick<Authenticated, 'caller' | 'user'>
 
 export interface Credentials {
   authorization: string | undefined

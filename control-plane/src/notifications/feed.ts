@@ -15,7 +15,7 @@ import type { Notifier } from './notifier.ts'
 import { describeEvents, type LiveEvent } from './states.ts'
 
 /** The queue of one subscriber. */
-export class Tap {
+class Tap {
   readonly #filter: EventFilter
   readonly #feed: EventFeed
   #queue: LiveEvent[] = []

@@ -15,7 +15,7 @@ export interface LiveEvent extends EventRow {
   task: LiveTask | null
 }
 
-export interface LiveTask {
+interface LiveTask {
   id: number
   status: TaskStatus
   /** Null if it is in none now. */

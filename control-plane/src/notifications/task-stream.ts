@@ -29,13 +29,13 @@ export interface LogEnd {
 export type TaskMessage = LiveEvent | Begun | Reset | LogLines | LogReset | LogEnd
 
 /** What a viewer has: the last event, and the attempt with its number of records. */
-export interface TaskPosition {
+interface TaskPosition {
   seq: number | undefined
   attempt: number
   records: number
 }
 
-export interface TaskMessageAt {
+interface TaskMessageAt {
   message: TaskMessage
   at: TaskPosition
 }

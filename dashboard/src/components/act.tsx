@@ -7,7 +7,7 @@ import { Check, Text } from './forms/field.tsx'
 import { Form, FormError, isChecked, text } from './forms/form.tsx'
 import { say } from './toast.tsx'
 
-export interface Act {
+interface Act {
   isBusy: boolean
   problem: Problem | undefined
   run(work: () => Promise<unknown>, done?: string): Promise<void>

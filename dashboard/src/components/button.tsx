@@ -4,7 +4,7 @@ import css from './button.module.css'
 
 export type ButtonKind = 'main' | 'plain' | 'danger' | 'quiet'
 
-export interface ButtonProps
+interface ButtonProps
   extends Omit<ButtonHTMLAttributes<HTMLButtonElement>, 'disabled' | 'className' | 'style'> {
   kind?: ButtonKind
   small?: boolean

@@ -18,7 +18,7 @@ export function Meter({ label, part, text }: { label: string; part: number; text
   )
 }
 
-export interface Point {
+interface Point {
   at: number
   value: number
 }

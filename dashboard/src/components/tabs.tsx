@@ -2,7 +2,7 @@
 import { Link } from '@tanstack/react-router'
 import css from './tabs.module.css'
 
-export interface Tab {
+interface Tab {
   to: string
   label: string
   /** For the first tab of a page, whose address is a prefix of the others. */

@@ -3,7 +3,7 @@
 import { createWSClient } from '@trpc/client'
 import { createStore } from '../stores.ts'
 
-export interface Connection {
+interface Connection {
   state: 'live' | 'connecting' | 'waiting'
   /** When the page lost the connection; 0 while it is live. */
   lostAt: number
@@ -35,7 +35,7 @@ export function whenRefused(listener: () => void): () => void {
 }
 
 /** The delay before attempt number `attempt`, which counts from 1. */
-export function delayOf(attempt: number, chance: number): number {
+function delayOf(attempt: number, chance: number): number {
   const most = Math.min(MOST_MS, FIRST_MS * 2 ** Math.max(0, attempt - 1))
   return Math.round(most * (0.6 + 0.4 * chance))
 }

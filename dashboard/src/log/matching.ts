@@ -3,7 +3,7 @@
 import { plainText } from './ansi.ts'
 
 /** Where the first match in a line is. */
-export type Finder = (text: string) => readonly [number, number] | undefined
+type Finder = (text: string) => readonly [number, number] | undefined
 
 /** Throws a SyntaxError for an invalid expression. */
 export function finderOf(query: string, isRegex: boolean): Finder {

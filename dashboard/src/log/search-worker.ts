@@ -7,7 +7,7 @@ const LIMIT_MS = 200
 /** For a worker that does not start: the machine is busy, or loading failed. */
 const BEGIN_MS = 15_000
 
-export class TooSlow extends Error {}
+class TooSlow extends Error {}
 
 interface Policy {
   createScriptURL(url: string): string
@@ -30,7 +30,7 @@ function startWorker(): Worker {
   return new Worker(policy.createScriptURL(workerUrl), { type: 'module' })
 }
 
-export interface Searcher {
+interface Searcher {
   search(request: Omit<SearchRequest, 'id'>): Promise<SearchAnswer['found']>
   close(): void
 }

@@ -22,7 +22,7 @@ export interface SearchState {
   problem: string | undefined
 }
 
-export interface SearchParts {
+interface SearchParts {
   store: Pick<LogStore, 'total' | 'has' | 'isWhole' | 'fetch' | 'subscribe'>
   ask(
     query: string,

@@ -16,7 +16,7 @@ export interface LoadedPart {
   next_line: number | null
 }
 
-export interface LogSource {
+interface LogSource {
   load(from: number, to: number): Promise<LoadedPart>
   /** Once a frame at most. */
   schedule(work: () => void): void

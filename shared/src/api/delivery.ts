@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { DELIVERY_OUTCOMES, DELIVERY_RULES, PROVIDERS } from '../webhook.ts'
 import { Id, Paging, Time } from './fields.ts'
 
-export const DeliveryResult = z.object({
+const DeliveryResult = z.object({
   environment_id: Id.nullable(),
   identifier: z.string().nullable(),
   outcome: z.enum(DELIVERY_OUTCOMES),

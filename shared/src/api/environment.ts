@@ -9,7 +9,7 @@ import { Task } from './task.ts'
 /** unmanaged: its owner keeps it running, Berth only routes to it. */
 export const SERVICE_STATES = ['running', 'restarting', 'exited', 'missing', 'unmanaged'] as const
 
-export const ENVIRONMENT_STATUSES = [
+const ENVIRONMENT_STATUSES = [
   'new',
   'deploying',
   'running',

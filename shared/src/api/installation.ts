@@ -3,7 +3,7 @@
 import { z } from 'zod'
 import { Id, Paging, Time } from './fields.ts'
 
-export const ACTOR_TYPES = ['user', 'agent', 'webhook', 'system'] as const
+const ACTOR_TYPES = ['user', 'agent', 'webhook', 'system'] as const
 
 /** A number for subjects with numeric ids, text for agents. */
 const AnyId = z.union([z.int(), z.string()]).nullable()

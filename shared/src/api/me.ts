@@ -23,7 +23,7 @@ export const PERMISSIONS = [
 ] as const
 export type Permission = (typeof PERMISSIONS)[number]
 
-export const Organization = z.object({
+const Organization = z.object({
   id: Id,
   name: z.string(),
   slug: z.string(),

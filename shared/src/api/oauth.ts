@@ -24,7 +24,7 @@ export const TokenAnswer = z.object({
 })
 export type TokenAnswer = z.infer<typeof TokenAnswer>
 
-export const OAUTH_ERRORS = [
+const OAUTH_ERRORS = [
   'authorization_pending',
   'slow_down',
   'expired_token',

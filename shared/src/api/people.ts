@@ -6,7 +6,7 @@ import { Id, Name, Slug, Time } from './fields.ts'
 import { PERMISSIONS, ROLES, SCOPES } from './me.ts'
 
 const Email = z.email().max(254)
-export const PersonName = z
+const PersonName = z
   .string()
   .trim()
   .min(1)

@@ -17,7 +17,7 @@ export const Project = z.object({
 })
 export type Project = z.infer<typeof Project>
 
-export const PROJECT_STATUSES = ['active', 'deleting'] as const
+const PROJECT_STATUSES = ['active', 'deleting'] as const
 
 export const ProjectDetail = Project.extend({
   organization_id: Id,

@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { FORGE_API } from '../limits/forges.ts'
 import { Time } from './fields.ts'
 
-export const RepositoryError = z.object({ code: z.string(), message: z.string() })
+const RepositoryError = z.object({ code: z.string(), message: z.string() })
 
 /** Learned from deliveries and reconcile rounds. */
 export const RepositoryFacts = z.object({

@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { Limits, LimitsPatch } from './ceilings.ts'
 import { Id, Name, Time } from './fields.ts'
 
-export const SERVER_STATUSES = [
+const SERVER_STATUSES = [
   'pending',
   'online',
   'unknown',

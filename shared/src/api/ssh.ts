@@ -33,9 +33,9 @@ export const SshAuthorityAdoption = z
   .nullish()
 export const SshAuthorityRetirement = z.strictObject({ force: z.boolean().optional() }).nullish()
 
-export const SSH_PURPOSES = ['logs', 'artifact', 'shell'] as const
+const SSH_PURPOSES = ['logs', 'artifact', 'shell'] as const
 export type SshPurpose = (typeof SSH_PURPOSES)[number]
-export const SSH_VERBS = ['logs', 'artifact', 'shell', 'exec', 'server'] as const
+const SSH_VERBS = ['logs', 'artifact', 'shell', 'exec', 'server'] as const
 
 /** A random number of 63 bits; JSON numbers cannot hold it, so it is a string everywhere. */
 const Serial = z.string().regex(/^[1-9][0-9]{0,18}$/, 'must be the serial of a certificate')
@@ -69,7 +69,7 @@ export const SshCertificate = z.object({
 })
 export type SshCertificate = z.infer<typeof SshCertificate>
 
-export const SSH_CERTIFICATE_STATUSES = ['active', 'expired', 'revoked', 'unsigned'] as const
+const SSH_CERTIFICATE_STATUSES = ['active', 'expired', 'revoked', 'unsigned'] as const
 export type SshCertificateStatus = (typeof SSH_CERTIFICATE_STATUSES)[number]
 
 /** What is stored of an issued certificate: holder, purpose, expiry. No key material. */

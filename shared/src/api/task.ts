@@ -38,7 +38,7 @@ export const Failure = z.object({
 })
 export type Failure = z.infer<typeof Failure>
 
-export const WaitingFor = z.object({
+const WaitingFor = z.object({
   code: z.enum(['server', 'environment', 'dispatch']),
   message: z.string(),
   since: Time,

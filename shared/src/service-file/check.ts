@@ -40,7 +40,7 @@ const unwrap = (schema: z.ZodType): z.ZodType =>
   schema instanceof z.ZodOptional ? (schema.unwrap() as z.ZodType) : schema
 
 /** Of "a path, a map or false", returns the option that can hold this node; the options hold different kinds. */
-export function optionFor(schema: z.ZodType, node: Pick<TreeNode, 'kind'>): z.ZodType {
+function optionFor(schema: z.ZodType, node: Pick<TreeNode, 'kind'>): z.ZodType {
   if (!(schema instanceof z.ZodUnion)) return schema
   const options = schema.options as z.ZodType[]
   const isFor = (option: z.ZodType): boolean =>

@@ -5,7 +5,7 @@ import type { Recipe } from '../task.ts'
 import { blankControls, FILE_NAME, type Problem, withoutControls } from './problem.ts'
 import type { ServiceFile } from './service-file.ts'
 
-export interface FormatOptions {
+interface FormatOptions {
   /** `first` for small terminals and a first overview, `none` for logs. */
   excerpts: 'first' | 'all' | 'none'
   /** Reserved: the text has no colors. */

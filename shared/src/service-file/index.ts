@@ -2,13 +2,12 @@
 // client and the browser, without file or network access.
 export { forgeFault, hostLabel, normalizeHost } from './domain.ts'
 export {
-  type FormatOptions,
   formatProblems,
   MISTAKEN_NAMES,
   missingFileMessage,
   sectionProblem,
 } from './format.ts'
-export { jsonSchema, SCHEMA_ID } from './json-schema.ts'
+export { jsonSchema } from './json-schema.ts'
 export {
   ERROR_CODES,
   FILE_NAME,
@@ -17,8 +16,8 @@ export {
   type Range,
   WARNING_CODES,
 } from './problem.ts'
-export { type ReadFile, readServiceFile } from './read.ts'
-export { matchRoute, type Route, type Routes, type RouteTarget, routes } from './routes.ts'
+export { readServiceFile } from './read.ts'
+export { type Route, routes } from './routes.ts'
 export type * from './service-file.ts'
 export {
   type EnvironmentFacts,

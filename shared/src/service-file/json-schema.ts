@@ -4,7 +4,7 @@ import { z } from 'zod'
 import { serviceFileSchema } from './schema.ts'
 import { schemaNotes } from './vocabulary.ts'
 
-export const SCHEMA_ID = 'urn:berth:schema:service-file:v1'
+const SCHEMA_ID = 'urn:berth:schema:service-file:v1'
 
 export function jsonSchema(): Record<string, unknown> {
   const schema = z.toJSONSchema(serviceFileSchema, {

@@ -30,7 +30,7 @@ type WrittenEnv = WrittenFile extends { manual?: infer M }
   : never
 
 /** `place(section, service)`: where a problem with the address of a service is shown. */
-export type PlaceOf = (section: 'docker' | 'manual', service: string) => Range
+type PlaceOf = (section: 'docker' | 'manual', service: string) => Range
 
 export function normalize(file: WrittenFile, place: PlaceOf): ServiceFile {
   const services = Object.entries(file.docker?.services ?? {}).map(([name, service]) =>

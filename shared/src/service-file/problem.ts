@@ -30,7 +30,7 @@ export const WARNING_CODES = [
   'looks_like_secret',
 ] as const
 export type ErrorCode = (typeof ERROR_CODES)[number]
-export type WarningCode = (typeof WARNING_CODES)[number]
+type WarningCode = (typeof WARNING_CODES)[number]
 export type ProblemCode = ErrorCode | WarningCode
 
 /** A range in the file: lines and columns from 1, the end exclusive. */

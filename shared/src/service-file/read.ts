@@ -9,7 +9,7 @@ import { serviceFileSchema } from './schema.ts'
 import type { ServiceFile } from './service-file.ts'
 import { childOf, entryOf, readTree, type TreeNode } from './tree.ts'
 
-export interface ReadFile {
+interface ReadFile {
   /** Undefined if there is any error. */
   file: ServiceFile | undefined
   problems: Problem[]
@@ -36,7 +36,7 @@ export function readServiceFile(
 const START = { start: 0, end: 0 }
 
 /** Removes a byte order mark, so that columns are right. */
-export function decode(source: string | Uint8Array): string | undefined {
+function decode(source: string | Uint8Array): string | undefined {
   try {
     return typeof source === 'string'
       ? source.replace(/^\ufeff/, '')

@@ -1,13 +1,7 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: placeholders of the file, not of JavaScript
 import { describe, expect, it } from 'vitest'
 import { domainFault, expandDomain, hostLabel, normalizeHost } from './domain.ts'
-import {
-  type EnvironmentFacts,
-  matchRoute,
-  portVariable,
-  readServiceFile,
-  routes,
-} from './index.ts'
+import { type EnvironmentFacts, portVariable, readServiceFile, routes } from './index.ts'
 import type { ServiceFile } from './service-file.ts'
 
 const FACTS: EnvironmentFacts = {
@@ -224,29 +218,6 @@ describe('host names', () => {
     '%s is accepted',
     (domain) => expect(domainFault(domain)).toBeUndefined(),
   )
-})
-
-describe('paths', () => {
-  const { routes } = table('docker', {
-    web: 'port: 80',
-    api: 'port: 81, path: /api',
-    v2: 'port: 82, path: /api/v2',
-  })
-  it.each([
-    ['/', 'web'],
-    ['/apix', 'web'],
-    ['/api', 'api'],
-    ['/api/x', 'api'],
-    ['/api/v2', 'v2'],
-    ['/api/v2/x', 'v2'],
-    ['/api/v22', 'api'],
-  ])('%s goes to %s', (path, service) => {
-    expect(matchRoute(routes, `${ENV.toUpperCase()}.`, path)?.service).toBe(service)
-  })
-
-  it('of another host go nowhere', () => {
-    expect(matchRoute(routes, 'other.example.com', '/')).toBeUndefined()
-  })
 })
 
 it('the variable of a port is in capitals', () => {

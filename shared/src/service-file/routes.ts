@@ -2,13 +2,7 @@
 // substituted) share one rule: `addressOf` and `defaultService`. A service has at most one address. The control plane
 // decides who may own a hostname.
 import type { Recipe } from '../task.ts'
-import {
-  ENVIRONMENT_DOMAIN,
-  expandDomain,
-  forgeFault,
-  normalizeHost,
-  normalizeTemplate,
-} from './domain.ts'
+import { ENVIRONMENT_DOMAIN, expandDomain, forgeFault, normalizeTemplate } from './domain.ts'
 import { FILE_NAME, type Problem, type Range } from './problem.ts'
 import type { DockerService, ManualService, ManualTarget, ServiceFile } from './service-file.ts'
 import type { EnvironmentFacts } from './variables.ts'
@@ -27,9 +21,9 @@ export interface Route {
 }
 
 /** docker: the port inside the container. */
-export type RouteTarget = ManualTarget
+type RouteTarget = ManualTarget
 
-export interface Routes {
+interface Routes {
   routes: Route[]
   defaultService: string | null
   /** The environment's own domain has no service, two services claim one address, or a hostname is impossible. */
@@ -132,14 +126,3 @@ export const sameAddress = (service: string, other: string, address: string): st
   "'domain'"
 
 const normalizePath = (path: string): string => path.replace(/(?<!\/)\/+$/, '') || '/'
-
-/** The longest prefix wins, on segment boundaries: /api takes /api and /api/x, not /apix. */
-export function matchRoute(all: readonly Route[], host: string, path: string): Route | undefined {
-  const wanted = normalizeHost(host)
-  const matches = all.filter(
-    (route) =>
-      route.host === wanted &&
-      (route.path === '/' || path === route.path || path.startsWith(`${route.path}/`)),
-  )
-  return matches.toSorted((a, b) => b.path.length - a.path.length)[0]
-}

@@ -25,7 +25,7 @@ export interface ManualSection {
 export type Variables = Readonly<Record<string, string>>
 
 /** What both kinds of services have. */
-export interface Routing {
+interface Routing {
   name: string
   /** As written, variables not yet substituted. */
   domain: string | null
@@ -53,7 +53,7 @@ export interface DockerService extends Routing {
   stopTimeoutMs: number
 }
 
-export interface Build {
+interface Build {
   context: string
   dockerfile: string
   target: string | null
@@ -92,7 +92,7 @@ export interface Step {
   allowFailure: boolean
 }
 
-export interface CheckTiming {
+interface CheckTiming {
   intervalMs: number
   timeoutMs: number
   startPeriodMs: number

@@ -36,7 +36,7 @@ function nameFault(value: string): Fault | undefined {
   return { code, says, suggestion }
 }
 
-export const envKey = say(
+const envKey = say(
   z.string().regex(OWN_VARIABLE_KEY),
   { expects: 'a name of letters, digits and underscores', fault: envKeyFault },
   { id: 'envKey' },
@@ -58,7 +58,7 @@ function envKeyFault(key: string): Fault | undefined {
   return { code: 'invalid_name', says, suggestion: tidy || 'LOG_LEVEL' }
 }
 
-export const duration = say(
+const duration = say(
   z.string().regex(/^[1-9][0-9]{0,4}(s|m|h|d)$/),
   { expects: 'a duration such as 30s, 10m, 2h or 7d' },
   { id: 'duration', examples: ['30s', '10m', '7d'] },
@@ -135,7 +135,7 @@ export const urlPath = say(
   },
 )
 
-export const healthPath = say(z.string().regex(/^\//), {
+const healthPath = say(z.string().regex(/^\//), {
   expects: "a path that begins with '/', such as /up",
   fault: (value) => {
     const max = SERVICE_FILE.pathCharacters
@@ -150,7 +150,7 @@ export function unprintable(value: string): Fault | undefined {
     : undefined
 }
 
-export const healthWait = atMost(duration, SERVICE_FILE.healthMaxMs, '1h')
+const healthWait = atMost(duration, SERVICE_FILE.healthMaxMs, '1h')
 /** No task takes longer, so no step may ask for more. */
 export const stepTimeout = atMost(duration, TASKS.timeoutMaxMs, '6h')
 export const actionTimeout = atMost(duration, SERVICE_FILE.actionTimeoutMaxMs, '6h')

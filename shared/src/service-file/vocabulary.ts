@@ -31,7 +31,7 @@ export interface Words {
 }
 
 /** Rules between the keys of one map. */
-export interface KeyRules {
+interface KeyRules {
   atLeastOne?: readonly string[]
   /** At most one of each group. */
   atMostOne?: readonly (readonly string[])[]
@@ -39,7 +39,7 @@ export interface KeyRules {
   needs?: Readonly<Record<string, string>>
 }
 
-export type Notes = Record<string, unknown>
+type Notes = Record<string, unknown>
 
 export function say<T extends z.ZodType>(schema: T, words: Words, notes: Notes = {}): T {
   schemaWords.add(schema, words)
@@ -131,7 +131,7 @@ export function atMost(schema: z.ZodString, maxMs: number, written: string): z.Z
 }
 
 /** The rules between keys in JSON Schema. */
-export function rulesInSchema({ atLeastOne, atMostOne, needs }: KeyRules): Notes {
+function rulesInSchema({ atLeastOne, atMostOne, needs }: KeyRules): Notes {
   const refused = (atMostOne ?? []).flatMap((group) =>
     group.flatMap((key, index) => group.slice(index + 1).map((other) => [key, other])),
   )

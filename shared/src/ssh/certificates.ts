@@ -23,7 +23,7 @@ import {
   SshReader,
 } from './wire.ts'
 
-export type Options = ReadonlyMap<string, string>
+type Options = ReadonlyMap<string, string>
 
 export interface CertificateContent {
   kind: 'user' | 'host'
@@ -66,7 +66,7 @@ const TYPE_NAMES = Object.fromEntries(
 const CERTIFICATE_TYPES: ReadonlyMap<string, KeyType> = new Map(
   KEY_TYPES.map((type) => [TYPE_NAMES[type], type]),
 )
-export const certificateTypeOf = (type: KeyType): string => TYPE_NAMES[type]
+const certificateTypeOf = (type: KeyType): string => TYPE_NAMES[type]
 
 // ---- what may be signed
 

@@ -28,7 +28,7 @@ export const dataHead = (length: number): Buffer => head(KIND.data, length)
 export const encodeMessage = (message: Uint8Array): Buffer =>
   Buffer.concat([head(KIND.message, message.length), message])
 
-export interface LineReader {
+interface LineReader {
   message(bytes: Buffer): void
   /** At most `TRANSFERS.frameBytes`; the receiver owns this memory. */
   data(bytes: Buffer): void

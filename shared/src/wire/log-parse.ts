@@ -30,10 +30,10 @@ export interface ParsedChunk {
   records: Buffer
   count: number
 }
-export type ParsedLogUp = { kind: 'open'; open: LogOpen } | ParsedChunk
+type ParsedLogUp = { kind: 'open'; open: LogOpen } | ParsedChunk
 
 /** One record of a region; `buffer[dataStart, dataEnd)` is its data. */
-export type RecordVisitor = (
+type RecordVisitor = (
   timeUs: number,
   source: LogSource,
   step: number,

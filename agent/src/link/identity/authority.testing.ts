@@ -14,7 +14,7 @@ const serialNumber = (): string => {
   return bytes.toString('hex')
 }
 
-export interface Issue {
+interface Issue {
   csrPem: string
   usage: 'client' | 'server'
   names: x509.JsonGeneralName[]

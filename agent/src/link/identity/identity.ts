@@ -11,7 +11,6 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
-  readlinkSync,
   renameSync,
   rmSync,
   symlinkSync,
@@ -140,9 +139,6 @@ function dropFormer(s: AgentSettings, name: string): void {
   }
 }
 
-/** Name of the folder that `current` points to, for display and tests. */
-export const currentGeneration = (s: AgentSettings): string => readlinkSync(current(s))
-
 export function readTrust(s: AgentSettings): Trust | undefined {
   const file = join(folder(s), 'trust.json')
   return existsSync(file) ? (JSON.parse(readFileSync(file, 'utf8')) as Trust) : undefined
@@ -164,7 +160,7 @@ export function installTrust(s: AgentSettings, trust: Trust): string | undefined
 }
 
 const PEM = /-----BEGIN CERTIFICATE-----[\s\S]+?-----END CERTIFICATE-----/g
-export const splitPem = (text: string): string[] => text.match(PEM) ?? []
+const splitPem = (text: string): string[] => text.match(PEM) ?? []
 
 export const isExpired = ({ certificate }: Identity, nowMs: number): boolean =>
   new X509Certificate(certificate).validToDate.getTime() <= nowMs

@@ -20,7 +20,7 @@ import {
 } from './identity.ts'
 import { type Answer, parseBaseUrl, postJson, RequestFailed } from './verified-post.ts'
 
-export interface JoinToken {
+interface JoinToken {
   tokenId: string
   caHash: string
 }
@@ -37,7 +37,7 @@ export function parseJoinToken(text: string): JoinToken {
   return { tokenId: match[1], caHash: match[3] }
 }
 
-export interface JoinOptions {
+interface JoinOptions {
   url: string
   token: string
   force: boolean

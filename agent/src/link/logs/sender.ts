@@ -23,7 +23,7 @@ import {
   resumeFlow,
 } from './window.ts'
 
-export interface LogSenderOptions {
+interface LogSenderOptions {
   journal: Journal
   spools: Spools
   clock: Clock

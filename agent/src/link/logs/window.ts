@@ -45,7 +45,7 @@ const dueAt = (flow: Flow): number => {
   return flow.lastSentAt + (isWatched(flow) ? DAEMON.watchedSendMs : flow.flushMs)
 }
 
-export type Choice = { send: Flow } | { waitUntil: number }
+type Choice = { send: Flow } | { waitUntil: number }
 
 /** The flow that sends now, or when the next one may (Infinity: only after another event). */
 export function chooseFlow(flows: Iterable<Flow>, policy: LogPolicy, now: number): Choice {

@@ -40,7 +40,7 @@ export function readFirewallState(settings: Folders): FirewallState | undefined 
 export const forgetState = (settings: Folders): void => rmSync(stateFile(settings), { force: true })
 
 /** The rules cannot be set; the message says why. */
-export class FirewallError extends Error {
+class FirewallError extends Error {
   override readonly name = 'FirewallError'
 }
 

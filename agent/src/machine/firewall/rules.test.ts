@@ -3,15 +3,9 @@ import { execFileSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { METADATA_ADDRESSES } from '@berth/shared'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { ownerOf } from '../../../../test/fixtures/server/packet-rules.ts'
 import { locateProgram } from '../process/programs.ts'
-import {
-  CHAIN,
-  chainsOf,
-  type FirewallFacts,
-  ownerOf,
-  renderRemoval,
-  renderRules,
-} from './rules.ts'
+import { CHAIN, chainsOf, type FirewallFacts, renderRemoval, renderRules } from './rules.ts'
 
 const FACTS: FirewallFacts = {
   stateDir: '/var/lib/berth',

@@ -14,7 +14,7 @@ import { METADATA_ADDRESSES } from '@berth/shared'
 
 export type Family = 4 | 6
 
-export interface GuardedPort {
+interface GuardedPort {
   port: number
   /** The account that may answer there. */
   uid: number
@@ -40,7 +40,7 @@ export interface FirewallFacts {
 type Table = 'filter' | 'mangle'
 
 /** A jump from a chain of the kernel to one of ours. */
-export interface Hook {
+interface Hook {
   table: Table
   from: string
   chain: string
@@ -61,7 +61,7 @@ const LETTERS: Record<Table, string> = { filter: 'OARDMEI', mangle: 'PF' }
 export const chainsOf = (stateDir: string, table: Table): string[] =>
   [...LETTERS[table]].map((letter) => chainOf(stateDir, letter))
 
-export function hooksOf(stateDir: string, family: Family): Hook[] {
+function hooksOf(stateDir: string, family: Family): Hook[] {
   const hook = (table: Table, from: string, letter: string, match = ''): Hook => {
     return { table, from, chain: chainOf(stateDir, letter), match }
   }
@@ -152,10 +152,6 @@ const hookRule = ({ stateDir }: Pick<FirewallFacts, 'stateDir'>, { from, chain, 
 
 const section = (table: Table, lines: string[]): string =>
   `*${table}\n${lines.join('\n')}\nCOMMIT\n`
-
-/** The installation that a rule with our mark belongs to. */
-export const ownerOf = (rule: string): string | undefined =>
-  /--comment "berth-agent ([^"]+)" -j BERTH-/.exec(rule)?.[1]
 
 const isOurs = (rule: string): boolean => CHAIN.test(/ -j (\S+)$/.exec(rule)?.[1] ?? '')
 

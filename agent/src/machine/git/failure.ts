@@ -1,7 +1,7 @@
 // Turns the output of git and ssh into a sentence that a person can act on. PURE. The patterns are English, as git runs
 // with LC_ALL=C. Unrecognised text is passed on, cut.
 /** `damaged` concerns the local copy; every other value concerns the remote or the network. */
-export type GitTrouble = 'refused' | 'missing_ref' | 'damaged' | 'other'
+type GitTrouble = 'refused' | 'missing_ref' | 'damaged' | 'other'
 
 export interface GitFailure {
   trouble: GitTrouble

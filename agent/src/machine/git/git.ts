@@ -86,7 +86,7 @@ const markOf = ({ attemptId }: Pick<GitContext, 'attemptId'>): Record<string, st
   BERTH_ATTEMPT_ID: attemptId,
 })
 
-export interface LocalOptions {
+interface LocalOptions {
   env?: Record<string, string>
   timeoutMs?: number
   maxBytes?: number

@@ -54,7 +54,7 @@ function ensureSshProgram(settings: AgentSettings): string {
   return file
 }
 
-export interface SessionRequest {
+interface SessionRequest {
   settings: AgentSettings
   scratch: string
   account: Account | undefined

@@ -9,7 +9,7 @@ const COLOUR_CODES = /\u001b\[[0-9:;]*m/g
 
 export type MaskedValue = string | Uint8Array
 
-export interface PatternSet {
+interface PatternSet {
   patterns: Buffer[]
   /** Forms of very long values that exceed the bounds. */
   leftOut: number

@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs'
 import { isSameProcess, listProcesses, type ProcessFacts } from './processes.ts'
 import { signalProcess } from './signals.ts'
 
-export interface BuildOrphan {
+interface BuildOrphan {
   /** Identifies the file system of the one command that these processes belong to. */
   root: string
   members: ProcessFacts[]

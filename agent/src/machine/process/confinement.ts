@@ -42,7 +42,7 @@ const HIDE = [
 const HIDDEN = ['/tmp/', '/var/tmp/', '/home/', '/dev/']
 
 /** What a command sees in place of world-writable folders. */
-export interface OwnPaths {
+interface OwnPaths {
   /** Of the environment; shown to the command as /tmp. */
   temporary: string
   /** Of the machine (users/shared-paths.ts). */
@@ -91,7 +91,7 @@ export function dropRights(account: Account | undefined): string[] {
  */
 const ENTER_TERMINAL = `trap '' HUP; ${ENTER}`
 
-export interface Confinement {
+interface Confinement {
   account: Account | undefined
   cgroupFiles: string[]
   directory: string

@@ -13,7 +13,7 @@ export interface HealthSample {
   detail: string
 }
 
-export type HealthVerdict =
+type HealthVerdict =
   | { kind: 'healthy' }
   | { kind: 'again'; waitMs: number; failures: number }
   | { kind: 'unhealthy'; message: string }

@@ -29,7 +29,7 @@ export function locateProgram(name: string): string | undefined {
   return undefined
 }
 
-export interface ProgramOptions {
+interface ProgramOptions {
   cwd?: string
   /** Complete; nothing of the runner's own environment is inherited. */
   env?: Record<string, string>

@@ -13,7 +13,7 @@ import { isSameProcess, readBootId, readStartTicks } from './processes.ts'
 
 export type SlotKind = 'build' | 'pull'
 
-export interface SlotOptions {
+interface SlotOptions {
   signal: AbortSignal
   /** Called when it has to wait, and at each change; 1 is next. */
   onPlace: (place: number) => void

@@ -15,7 +15,7 @@ const AREAS = ['/run', '/var', '/dev', '/usr', '/opt', '/etc']
 /** Closed to the accounts of this machine, and some of them are large. */
 const CLOSED = ['/var/lib/docker', '/var/lib/containerd', '/run/docker', '/run/containerd']
 /** In memory; a command gets new ones instead (process/confinement.ts). */
-export const SHARED_MEMORY = ['/dev/shm', '/dev/mqueue']
+const SHARED_MEMORY = ['/dev/shm', '/dev/mqueue']
 
 const listFile = ({ runDir }: Pick<AgentSettings, 'runDir'>): string =>
   join(runDir, 'shared-paths.json')

@@ -8,7 +8,7 @@ import { replaceFile } from '../../machine/atomic-files.ts'
 import { EdgeError } from '../protocol.ts'
 import { type CaddyAdmin, CaddyRefused } from './admin.ts'
 
-export interface PushOptions {
+interface PushOptions {
   admin: CaddyAdmin
   /** Where the accepted configuration is kept. */
   file: string

@@ -5,7 +5,7 @@ import { createServer, type Server, type Socket } from 'node:net'
 import { PROXY } from '@berth/shared'
 import { decodeLine, type EdgeCall, EdgeError, encodeLine, findProblem } from '../protocol.ts'
 
-export type Perform = (call: EdgeCall) => Promise<unknown>
+type Perform = (call: EdgeCall) => Promise<unknown>
 
 async function answer(line: string, perform: Perform): Promise<string> {
   try {

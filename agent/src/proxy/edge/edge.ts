@@ -44,7 +44,7 @@ import { openPageServer } from './page-server.ts'
 import { containersOf, type Place, pageFor, placeOf } from './resolution.ts'
 import { RouteSwitcher } from './route-switcher.ts'
 
-export interface EdgeOptions {
+interface EdgeOptions {
   addresses: AddressBook
   log: (message: string) => void
   /** Of Caddy; empty when it is not installed. */

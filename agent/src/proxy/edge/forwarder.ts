@@ -14,7 +14,7 @@ import type { SocketOwners } from '../socket-owners.ts'
 import { listRoutes, routeKey, type Table } from '../table.ts'
 import type { Place } from './resolution.ts'
 
-export interface ForwarderOptions {
+interface ForwarderOptions {
   /** The current upstream; the page server when there is none. */
   find: (host: string, path: string) => Place
   owners: SocketOwners

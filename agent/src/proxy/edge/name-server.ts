@@ -17,8 +17,7 @@ const SPELLED = new RegExp(
   `^ip-(\\d{1,3})-(\\d{1,3})-(\\d{1,3})-(\\d{1,3})\\.${PLAIN_ZONE.replace('.', '\\.')}$`,
 )
 
-export const spellAddress = (address: string): string =>
-  `ip-${address.replaceAll('.', '-')}.${PLAIN_ZONE}`
+const spellAddress = (address: string): string => `ip-${address.replaceAll('.', '-')}.${PLAIN_ZONE}`
 
 const AUTHORITATIVE = 1 << 10
 const REFUSED = 5

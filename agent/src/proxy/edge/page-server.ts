@@ -4,7 +4,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { isLocalHost } from '../client.ts'
 import { type Page, renderPage } from './pages.ts'
 
-export interface PageRules {
+interface PageRules {
   /** Undefined when an application serves it (or did a moment ago). */
   pageFor: (host: string, path: string) => Page | undefined
   isKnownHost: (host: string) => boolean
@@ -16,11 +16,7 @@ export interface PageRules {
 const hostOf = (request: IncomingMessage): string =>
   (request.headers.host ?? '').replace(/:\d+$/, '').toLowerCase()
 
-export function answerPage(
-  rules: PageRules,
-  request: IncomingMessage,
-  answer: ServerResponse,
-): void {
+function answerPage(rules: PageRules, request: IncomingMessage, answer: ServerResponse): void {
   const url = request.url ?? '/'
   const [path = '/', query = ''] = url.split('?', 2)
   if (path === `/ask/${rules.askKey}`) {

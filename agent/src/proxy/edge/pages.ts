@@ -61,7 +61,7 @@ const html = (title: string, text: string, again: number | null): string =>
 
 const plain = (title: string, text: string): string => `${title}. ${text}\n`
 
-export interface RenderedPage {
+interface RenderedPage {
   status: number
   headers: Record<string, string>
   body: string

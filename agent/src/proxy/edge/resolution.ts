@@ -8,7 +8,7 @@ import { findRoute, listRoutes, type PlacedRoute, type Table } from '../table.ts
 import type { Upstream } from './name-server.ts'
 import type { Page } from './pages.ts'
 
-export type FindAddress = (containerId: string) => string | undefined
+type FindAddress = (containerId: string) => string | undefined
 
 /** Undefined when there is none; a page is shown. */
 export function upstreamOf(target: EdgeTarget, find: FindAddress): Upstream | undefined {

@@ -9,7 +9,7 @@ import type { Addresses } from './addresses.ts'
 import type { Upstream } from './name-server.ts'
 import { isOurName, listNames, upstreamOf } from './resolution.ts'
 
-export interface RouteSwitcherOptions {
+interface RouteSwitcherOptions {
   table: Table
   addresses: Addresses
   /** Undefined in mode 'ports', without Caddy. */

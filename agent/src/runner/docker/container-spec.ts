@@ -6,7 +6,7 @@ import type { Limits } from '../plan/ceilings.ts'
 import type { Values } from '../plan/variable-files.ts'
 
 /** Paths inside the container where files are mounted. */
-export const INSIDE = {
+const INSIDE = {
   launch: '/run/berth/launch.sh',
   shell: '/run/berth/variables.sh',
   env: '/run/berth/variables.env',
@@ -85,7 +85,7 @@ export function programOf(service: DockerService, image: ImageFacts): string[] {
 }
 
 /** Like an action: only the command, without the image's entrypoint. */
-export const releaseProgram = (command: string): string[] => ['/bin/sh', '-eu', '-c', command]
+const releaseProgram = (command: string): string[] => ['/bin/sh', '-eu', '-c', command]
 
 const plainEnv = (service: DockerService, values: Values | undefined): string[] => {
   const port: [string, string][] = service.port === null ? [] : [['PORT', String(service.port)]]

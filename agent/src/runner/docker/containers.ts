@@ -71,7 +71,7 @@ function putRow(
 }
 
 /** Network and volumes are created once for the environment and kept until it is removed. */
-export async function prepareNetwork(attempt: Attempt): Promise<void> {
+async function prepareNetwork(attempt: Attempt): Promise<void> {
   const { engine } = dockerOf(attempt)
   const { settings, assignment, ledger } = attempt
   const { environmentId } = assignment
@@ -104,7 +104,7 @@ const must = <T>(value: T | undefined, what: string): T => {
   return value
 }
 
-export function specOf(attempt: Attempt, service: DockerService): string {
+function specOf(attempt: Attempt, service: DockerService): string {
   const docker = dockerOf(attempt)
   const { name } = service
   return fingerprint(

@@ -28,7 +28,7 @@ export interface Placed {
   address: string
 }
 
-export interface DockerContext {
+interface DockerContext {
   readonly engine: Engine
   /** Where the engine stores its data; undefined until the engine was asked. */
   dataRoot: string | undefined

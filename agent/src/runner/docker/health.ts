@@ -28,7 +28,7 @@ export const toSeen = (observed: Observed): SeenContainer => ({
 })
 
 /** Writes the container's last lines to the output and a few of them to the message. */
-export async function withLastLines(
+async function withLastLines(
   attempt: Attempt,
   service: string,
   code: FailureCode,

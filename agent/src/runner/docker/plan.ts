@@ -46,7 +46,7 @@ export const planDockerCheckout = (): Plan => ({
 })
 
 /** 0 without dependencies, otherwise one more than its highest dependency. The file has no cycles. */
-export function rankOf(services: readonly DockerService[], name: string): number {
+function rankOf(services: readonly DockerService[], name: string): number {
   const found = services.find((service) => service.name === name)
   const ranks = (found?.dependsOn ?? []).map((other) => rankOf(services, other) + 1)
   return Math.max(0, ...ranks)

@@ -19,14 +19,14 @@ import type { AgentSettings } from '../../settings.ts'
 import { isDockerPlan } from '../plan/plan.ts'
 import { restoreRoutes } from '../restore-routes.ts'
 
-export interface Maintenance {
+interface Maintenance {
   engine: Engine
   edge: EdgeClient
   ledger: Ledger
   settings: AgentSettings
 }
 
-export interface RecoverRequest extends CollectRequest {
+interface RecoverRequest extends CollectRequest {
   /** The fence of the deployment that asks; the edge gets the highest known fence. */
   fence?: bigint
   /** Services that ran when the engine went down. */

@@ -19,7 +19,7 @@ export function sectionOf(attempt: Attempt): ManualSection {
   return manual
 }
 
-export const defaultServiceOf = (attempt: Attempt): string | undefined =>
+const defaultServiceOf = (attempt: Attempt): string | undefined =>
   routes(need(attempt, 'file'), 'manual', environmentFacts(attempt)).defaultService ?? undefined
 
 export async function choosePorts(attempt: Attempt): Promise<void> {

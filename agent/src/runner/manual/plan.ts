@@ -12,7 +12,7 @@ import {
   type PlatformWork,
 } from '../plan/plan.ts'
 
-export type Replacement = 'beside' | 'after'
+type Replacement = 'beside' | 'after'
 
 /**
  * With `port: auto` two versions run side by side until the new one is healthy. A fixed port, a socket or a process

@@ -18,7 +18,7 @@ import { collectVariables, readPlan } from '../../resources/garbage.ts'
 import { isDockerPlan, type ManualPlan } from '../plan/plan.ts'
 import { type RouteContext, type RouteRequest, restoreRoutes } from '../restore-routes.ts'
 
-export interface ManualRequest extends RouteRequest {
+interface ManualRequest extends RouteRequest {
   /** The attempt that asks: what it creates is not a leftover. */
   attemptId?: string
 }

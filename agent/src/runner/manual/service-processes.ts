@@ -162,7 +162,7 @@ export async function startProcess(attempt: Attempt, name: string): Promise<void
   output.say(`${name} was started${where}.`)
 }
 
-export function stateOf(attempt: Attempt, service: string): ServiceState | undefined {
+function stateOf(attempt: Attempt, service: string): ServiceState | undefined {
   const { environmentId, taskId } = attempt.assignment
   return readState(serviceDir(attempt.settings, { environmentId, service, taskId }))
 }

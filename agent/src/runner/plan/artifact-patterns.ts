@@ -5,7 +5,7 @@ import { ARTIFACTS, expandBraces } from '@berth/shared'
 
 type Segments = readonly string[]
 
-export interface Patterns {
+interface Patterns {
   /** Nothing outside these folders can match; none is inside another. */
   roots: readonly Segments[]
   matches(path: Segments): boolean
@@ -92,7 +92,7 @@ function mayLeadOn(pattern: Segments, folder: Segments): boolean {
   return dots || folder.slice(fixed).every((name) => !name.startsWith('.'))
 }
 
-export function matchName(pattern: string, name: string): boolean {
+function matchName(pattern: string, name: string): boolean {
   if (name.startsWith('.') && !pattern.startsWith('.')) return false
   let p = 0
   let t = 0

@@ -22,7 +22,7 @@ export interface Ask {
   cpus: number | null
 }
 
-export type Shares = { ok: true; limits: Map<string, Limits> } | { ok: false; message: string }
+type Shares = { ok: true; limits: Map<string, Limits> } | { ok: false; message: string }
 
 export function describeSize(bytes: number): string {
   const gibibytes = bytes / 1_024 ** 3

@@ -12,7 +12,7 @@ import {
   type PlatformWork,
 } from './plan.ts'
 
-export interface RemovalRequest {
+interface RemovalRequest {
   /** "Remove anyway": the repository's steps are not run. */
   skipSteps: boolean
   /** The release in which they would run still exists. */
@@ -22,7 +22,7 @@ export interface RemovalRequest {
 }
 
 /** Why the plan omits steps that the file names; undefined: it has all of them. */
-export type SkipReason = 'asked' | 'release_gone'
+type SkipReason = 'asked' | 'release_gone'
 
 export function whySkipped(
   last: LastPlan | undefined,

@@ -74,7 +74,7 @@ export interface PlannedStep {
   undo: Made[]
 }
 
-export type PhaseName =
+type PhaseName =
   | 'checkout'
   | 'configure'
   | 'build'

@@ -9,7 +9,7 @@ import {
 } from '@berth/shared/service-file'
 import type { Values } from './variable-files.ts'
 
-export interface VariableSources {
+interface VariableSources {
   /** `manual.env`. */
   section: Readonly<Record<string, string>>
   custom: Values
@@ -67,7 +67,7 @@ export function weakerAdditions(
   return Object.fromEntries(kept)
 }
 
-export interface ServicePort {
+interface ServicePort {
   port: number | undefined
   isAuto: boolean
 }

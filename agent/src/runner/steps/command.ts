@@ -189,7 +189,7 @@ async function endCommand(
 }
 
 /** Resolves with how the command ended by itself; throws on timeout and interruption. */
-export async function runCommand(
+async function runCommand(
   attempt: Attempt,
   step: Step,
   context: CommandContext,

@@ -220,7 +220,7 @@ function explainFetch(attempt: Attempt, error: unknown): unknown {
 }
 
 /** A fetch under way. */
-export interface Fetching {
+interface Fetching {
   voice: Voice
   result: Promise<Fetched>
   /** Resolves when none of its processes run. */

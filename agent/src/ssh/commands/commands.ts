@@ -197,7 +197,7 @@ const ACCOUNTS: Record<Verb['verb'], SshAccount> = {
   server: 'berth-shell',
 }
 
-export interface Here {
+interface Here {
   serverId: number
   account: SshAccount
   hasTerminal: boolean

@@ -23,7 +23,7 @@ const LAUNCH = '/run/berth/launch.sh'
 /** Prefers bash if the image has it. */
 const SHELL = ['/bin/sh', '-c', 'command -v bash >/dev/null 2>&1 && exec bash -i; exec sh -i']
 
-export interface DockerAsk {
+interface DockerAsk {
   job: Job
   verb: Extract<Verb, { verb: 'shell' | 'exec' }>
   plan: DockerPlan

@@ -41,7 +41,7 @@ const ENTER =
   'umask 0027; set -a; . "$1" || exit 126; set +a; cd -- "$2" || exit 126; unset OLDPWD; shift 2; exec "$@"'
 const SHELL = ['/bin/sh', '-c', 'command -v bash >/dev/null 2>&1 && exec bash -i; exec sh -i']
 
-export interface ManualAsk {
+interface ManualAsk {
   job: Job
   verb: Extract<Verb, { verb: 'shell' | 'exec' }>
   context: SessionContext

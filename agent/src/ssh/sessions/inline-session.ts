@@ -32,7 +32,7 @@ export function isShort(
   return sumSizes(settings, ids, environmentId) <= SSH_SESSIONS.shortBytes
 }
 
-export interface ShortOptions {
+interface ShortOptions {
   settings: AgentSettings
   environmentId: number
   verb: ShortVerb

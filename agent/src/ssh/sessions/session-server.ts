@@ -30,7 +30,7 @@ import { type Ending, encodeFrame, FRAME, type Hello, openFrames } from './frame
 import { isShort, type ShortSession, serveShort } from './inline-session.ts'
 import { type Job, SESSION_MARKER, startWork } from './session-start.ts'
 
-export interface SessionServerOptions {
+interface SessionServerOptions {
   settings: AgentSettings
   program: readonly string[]
   serverId: number
@@ -40,7 +40,7 @@ export interface SessionServerOptions {
   bootId: string
 }
 
-export interface SessionServerTrust {
+interface SessionServerTrust {
   authorities: readonly SshPublicKey[]
   revoked: ReadonlySet<string>
 }

@@ -8,7 +8,7 @@ import { AccountError, changeAccounts, findAccount } from '../../machine/users/u
 import type { AgentSettings } from '../../settings.ts'
 import { relayAccount, sshPaths } from '../paths.ts'
 
-export async function findGroup(name: string): Promise<number | undefined> {
+async function findGroup(name: string): Promise<number | undefined> {
   const found = await runProgram(['getent', 'group', name])
   return found.code === 0 ? Number(found.stdout.toString('utf8').split(':')[2]) : undefined
 }

@@ -8,7 +8,7 @@ import { replaceFile, syncFolder } from '../../machine/atomic-files.ts'
 import { runProgram } from '../../machine/process/programs.ts'
 import { awaitGreeting, findFault, readEffect, reload, type Sshd } from './control.ts'
 
-export interface InstallTarget {
+interface InstallTarget {
   sshd: Sshd
   /** The folder that the main file includes. */
   dropIns: string
@@ -20,7 +20,7 @@ export interface InstallTarget {
   login: () => Promise<string | undefined>
 }
 
-export type InstallOutcome =
+type InstallOutcome =
   | { kind: 'installed' | 'unchanged' }
   /** Our file is not installed, so our own daemon is needed. */
   | { kind: 'fallback'; reason: string }

@@ -12,7 +12,7 @@ import { relayAccount } from '../paths.ts'
 import type { SshSessionServer } from '../sessions/session-server.ts'
 import { withProbeAuthority } from './trust-files.ts'
 
-export interface LoginPlace {
+interface LoginPlace {
   address: string
   port: number
   /** `ssh-ed25519 AAAA…` */

@@ -11,7 +11,7 @@ import { runProgram } from '../../machine/process/programs.ts'
 import type { AgentSettings } from '../../settings.ts'
 import { relayAccount, sshPaths } from '../paths.ts'
 
-export interface SshTrust {
+interface SshTrust {
   generation: number
   /** OpenSSH lines. */
   authorities: readonly string[]

@@ -73,7 +73,7 @@ class Reader {
   }
 }
 
-export interface BatchOptions {
+interface BatchOptions {
   stream: AsyncIterable<Uint8Array>
   files: readonly Artifact[]
   /** Why there is no header: from the line, or from how the stream ended; `anything`: whether something came before. */
@@ -154,7 +154,7 @@ export const tooMuch = (): CliError =>
   new CliError(EXIT.error, 'more came than the server was asked for')
 
 /** One way to fetch bytes, for one file or several. */
-export interface BatchedWay {
+interface BatchedWay {
   openOne(artifact: Artifact, offset: number, target?: OpenTarget): Promise<OpenedArtifact>
   openMany(files: readonly Artifact[]): Promise<Batch>
   /** A batch is already open, so even one file uses it. */

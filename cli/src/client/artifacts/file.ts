@@ -64,7 +64,7 @@ function enter(dir: string, folders: readonly string[], entered: Set<string>): s
   return last
 }
 
-export interface Target {
+interface Target {
   folder: string
   path: string
 }

@@ -39,19 +39,9 @@ export interface ArtifactSource {
   mayRepeat(error: unknown): boolean
 }
 
-export interface FetchOptions extends TargetOptions {
+interface FetchOptions extends TargetOptions {
   dir: string
   sleep: (ms: number) => Promise<void>
-}
-
-/** The path of the complete file at its target; on failure nothing of it is left. */
-export async function fetchArtifact(
-  source: ArtifactSource,
-  artifact: Artifact,
-  o: FetchOptions,
-): Promise<string> {
-  const file = new PartialFile(chooseTarget(o.dir, artifact, o), artifact)
-  return (await receiveArtifact(source, artifact, file, o)).finish()
 }
 
 /** Complete and verified, not yet at its target; on failure nothing of it is left. */
@@ -60,13 +50,13 @@ async function receiveArtifact(
   artifact: Artifact,
   file: PartialFile,
   o: FetchOptions,
-): Promise<PartialFile> {
+): Promise<void> {
   try {
     for (let attempt = 1; ; attempt++) {
       try {
         await receive(source, artifact, file)
         file.verify()
-        return file
+        return
       } catch (error) {
         if (attempt > CLIENT.retries || !source.mayRepeat(error)) throw error
         file.trim()

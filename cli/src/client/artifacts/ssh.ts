@@ -22,14 +22,14 @@ import { Batch, fittingIn, type Header, openBatched, parseHeader, tooMuch } from
 import { openHttpSource } from './http.ts'
 import type { ArtifactSource, OpenedArtifact, OpenTarget } from './source.ts'
 
-export interface SshSourceOptions {
+interface SshSourceOptions {
   /** Never through the control plane. */
   direct: boolean
   note(text: string): Promise<void>
 }
 
 /** ssh cannot reach the server; this says nothing about the file. */
-export class NoWay extends CliError {}
+class NoWay extends CliError {}
 
 /** The connection broke in the middle; another one may bring the rest. */
 class Broken extends CliError {}

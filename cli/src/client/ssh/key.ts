@@ -11,7 +11,7 @@ function field(value: string | Buffer): Buffer {
   return Buffer.concat([length, bytes])
 }
 
-export interface EphemeralKey {
+interface EphemeralKey {
   /** As in a .pub file. */
   publicLine: string
   /** The complete content of the private key file. */

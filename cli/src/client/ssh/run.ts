@@ -120,7 +120,7 @@ export async function runAttached(io: Io, argv: readonly string[]): Promise<numb
   }
 }
 
-export type LostReason = 'unreachable' | 'foreign' | 'denied' | 'lost'
+type LostReason = 'unreachable' | 'foreign' | 'denied' | 'lost'
 
 const UNREACHABLE: readonly (readonly [RegExp, string])[] = [
   [/timed out/i, 'timeout'],
@@ -145,7 +145,7 @@ export function whyLost(stderr: string): { reason: LostReason; text: string } {
 }
 
 /** The forced command's own sentence. */
-export function sentenceOf(stderr: string): string | undefined {
+function sentenceOf(stderr: string): string | undefined {
   const line = stderr.split('\n').findLast((one) => one.startsWith('berth:'))
   return line === undefined ? undefined : cleanText(line.slice('berth:'.length)).trim()
 }

@@ -38,7 +38,7 @@ const KEY_LINE = /^[a-z0-9@.-]+ [A-Za-z0-9+/]+={0,3}( [\x20-\x7e]*)?$/
 const FOLDER = /^berth-ssh-(\d+)-[A-Za-z0-9]{6}$/
 
 /** Values that become an argument or a line of a file must have the expected form. */
-export function checkReply(reply: SshCertificate): SshCertificate {
+function checkReply(reply: SshCertificate): SshCertificate {
   const names: [string, boolean][] = [
     ['host', NAME.test(reply.host) || isHostOrAddress(reply.host)],
     ['user', NAME.test(reply.user)],
@@ -134,7 +134,7 @@ function optionPath(path: string): string {
   return `"${path.replaceAll('%', '%%')}"`
 }
 
-export function sshArguments(
+function sshArguments(
   reply: SshCertificate,
   files: { key: string; certificate: string; knownHosts: string },
   platform: NodeJS.Platform,

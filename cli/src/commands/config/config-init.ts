@@ -23,12 +23,12 @@ import { CliError, EXIT, type ExitCode, usage } from '../../terminal/exit.ts'
 import { cleanText } from '../../terminal/text.ts'
 import { type Guess, guessServiceFile, type Look, STATIC_FOLDERS } from './repository-look.ts'
 
-export interface InitOptions {
+interface InitOptions {
   recipe: Recipe | undefined
   force: boolean
 }
 
-export function parseInit({ flags }: Invocation): InitOptions {
+function parseInit({ flags }: Invocation): InitOptions {
   const recipe = flagText(flags, 'recipe')
   return {
     recipe: recipe === 'docker' || recipe === 'manual' ? recipe : undefined,
@@ -131,7 +131,7 @@ async function reportNext({ screen }: Context, { recipe }: Guess): Promise<void>
   await screen.note(`It is read by environments with the ${recipe} recipe.`)
 }
 
-export async function performInit(options: InitOptions, context: Context): Promise<ExitCode> {
+async function performInit(options: InitOptions, context: Context): Promise<ExitCode> {
   const { screen, io } = context
   if (!options.force) await refuseExisting(io.cwd)
   const guess = guessServiceFile(await lookAt(io.cwd), options.recipe)

@@ -23,7 +23,7 @@ export interface Guess {
   reasons: string[]
 }
 
-export const COMPOSE_NAMES = [
+const COMPOSE_NAMES = [
   'compose.yaml',
   'compose.yml',
   'docker-compose.yml',
@@ -77,7 +77,7 @@ interface Scripts {
 }
 
 /** null: package.json is missing or unreadable. */
-export function readScripts(text: string | null): Scripts | null {
+function readScripts(text: string | null): Scripts | null {
   try {
     const parsed: unknown = JSON.parse(text ?? '')
     if (typeof parsed !== 'object' || parsed === null || Array.isArray(parsed)) return null

@@ -54,7 +54,7 @@ function artifactsText({ artifact_paths: paths }: Action): string {
   return paths.length === 1 ? paths[0] : `${paths[0]}, …`
 }
 
-export async function performActionsList(_: unknown, context: Context): Promise<ExitCode> {
+async function performActionsList(_: unknown, context: Context): Promise<ExitCode> {
   const { screen, io } = context
   const api = await context.connect()
   const target = await findTarget(api, context, 'read')
@@ -96,7 +96,7 @@ export async function performActionsList(_: unknown, context: Context): Promise<
 
 export const actionsList = compose(() => undefined, performActionsList)
 
-export interface ActionsRunOptions {
+interface ActionsRunOptions {
   name: string
   message: string | undefined
   wait: WaitChoice | null
@@ -104,7 +104,7 @@ export interface ActionsRunOptions {
   download: string | undefined
 }
 
-export function parseActionsRun(invocation: Invocation): ActionsRunOptions {
+function parseActionsRun(invocation: Invocation): ActionsRunOptions {
   const { args, flags } = invocation
   const download = flagText(flags, 'download')
   return {
@@ -185,10 +185,7 @@ async function start(
   }
 }
 
-export async function performActionsRun(
-  options: ActionsRunOptions,
-  context: Context,
-): Promise<ExitCode> {
+async function performActionsRun(options: ActionsRunOptions, context: Context): Promise<ExitCode> {
   const { screen, io } = context
   const api = await context.connect()
   const target = await findTarget(api, context, 'change')

@@ -21,7 +21,7 @@ export interface WaitChoice {
   showLog: boolean
 }
 
-export interface DeployOptions {
+interface DeployOptions {
   /** Starts nothing; waits for the existing deployment. */
   attach: boolean
   wait: WaitChoice | null
@@ -41,7 +41,7 @@ export function parseWait({ flags }: Invocation, waits: boolean): WaitChoice | n
   }
 }
 
-export function parseDeploy(invocation: Invocation): DeployOptions {
+function parseDeploy(invocation: Invocation): DeployOptions {
   const { flags } = invocation
   const attach = flagOn(flags, 'attach')
   const commit = flagText(flags, 'commit')
@@ -76,7 +76,7 @@ const TRIGGER_WORDS: Record<string, string> = {
 }
 
 /** What was to be started, for the messages that mention it. */
-export interface Undertaking {
+interface Undertaking {
   noun: string
   verb: string
   /** The command that lists it when it is unknown whether it was started. */
@@ -190,7 +190,7 @@ export async function waitAndReport(
   return reportVerdict(context, api, target, finished, { hasLog, hasData: hasLog || isAction })
 }
 
-export async function performDeploy(options: DeployOptions, context: Context): Promise<ExitCode> {
+async function performDeploy(options: DeployOptions, context: Context): Promise<ExitCode> {
   const { screen, io } = context
   const api = await context.connect()
   const target = await findTarget(api, context, options.attach ? 'read' : 'change')

@@ -12,7 +12,7 @@ import { CliError, EXIT, type ExitCode } from '../../terminal/exit.ts'
 import { formatAgo, parseCount, shortCommit } from '../../terminal/format.ts'
 import { cleanText, cutText } from '../../terminal/text.ts'
 
-export function parseDiagnose({ flags }: Invocation): { lines: number } {
+function parseDiagnose({ flags }: Invocation): { lines: number } {
   const lines = flagText(flags, 'lines') ?? String(DIAGNOSTICS.lines)
   return { lines: parseCount('--lines', lines, DIAGNOSTICS.linesMax) }
 }
@@ -26,7 +26,7 @@ const CHANGES = new Set([
 ])
 
 /** '✗ Task 809 failed 52 min ago in build / Build image web (exit code 1)' */
-export function headline({ task, failure }: Diagnostics, now: number): string {
+function headline({ task, failure }: Diagnostics, now: number): string {
   const place = [failure?.phase, failure?.step_title ?? failure?.step].filter(Boolean).join(' / ')
   const how = failure?.is_platform_check
     ? ' (platform check)'
@@ -38,7 +38,7 @@ export function headline({ task, failure }: Diagnostics, now: number): string {
 }
 
 /** 'Changed since the last success (801, a51241a): commits, variable APP_KEY; .service.yml is the same' */
-export function changedLine({ task, since_last_success: since }: Diagnostics): string {
+function changedLine({ task, since_last_success: since }: Diagnostics): string {
   if (!since) return ''
   const last = `the last success (${since.task_id}, ${shortCommit(since.commit_sha)})`
   const keys = since.variable_keys_changed
@@ -75,10 +75,7 @@ async function subjectLine(api: Api, id: number): Promise<string> {
   }
 }
 
-export async function performDiagnose(
-  options: { lines: number },
-  context: Context,
-): Promise<ExitCode> {
+async function performDiagnose(options: { lines: number }, context: Context): Promise<ExitCode> {
   const { screen, io } = context
   const api = await context.connect()
   const { environment } = await findTarget(api, context, 'read')

@@ -18,7 +18,7 @@ import type { Style } from '../../terminal/terminal.ts'
 import { cleanLogLine, cleanText, padText, textWidth, toJson } from '../../terminal/text.ts'
 import { flagsOf } from './deploy.ts'
 
-export interface LogsOptions {
+interface LogsOptions {
   services: string[]
   follow: boolean
   tail: number | null
@@ -47,7 +47,7 @@ export function parseServices(words: readonly string[]): string[] {
   return services
 }
 
-export function parseLogs({ flags }: Invocation): LogsOptions {
+function parseLogs({ flags }: Invocation): LogsOptions {
   const services = parseServices(flagList(flags, 'service'))
   if (services.length > CLIENT.logServices) {
     throw usage(`-s at most ${CLIENT.logServices} times; without it all services are shown`)
@@ -71,7 +71,7 @@ export function parseLogs({ flags }: Invocation): LogsOptions {
   return options
 }
 
-export function requestOf(options: LogsOptions, now: number): LogsRequest {
+function requestOf(options: LogsOptions, now: number): LogsRequest {
   const moment = (flag: string, text: string | undefined) =>
     text === undefined ? null : parseMoment(flag, text, now, CLIENT.logLookBackMs)
   const since = moment('--since', options.since)
@@ -127,7 +127,7 @@ function explain(error: unknown, target: Target): unknown {
   return new CliError(error.exitCode, message, error.hint, error)
 }
 
-export async function performLogs(options: LogsOptions, context: Context): Promise<ExitCode> {
+async function performLogs(options: LogsOptions, context: Context): Promise<ExitCode> {
   const { io, screen } = context
   const request = requestOf(options, io.now())
   const api = await context.connect()

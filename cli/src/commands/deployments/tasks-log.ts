@@ -20,7 +20,7 @@ import { parseCount } from '../../terminal/format.ts'
 import { cleanLogLine, toJson } from '../../terminal/text.ts'
 import { parseTaskId } from './tasks.ts'
 
-export interface TasksLogOptions {
+interface TasksLogOptions {
   id: number | undefined
   failed: boolean
   follow: boolean
@@ -29,7 +29,7 @@ export interface TasksLogOptions {
   output: string | undefined
 }
 
-export function parseTasksLog(invocation: Invocation): TasksLogOptions {
+function parseTasksLog(invocation: Invocation): TasksLogOptions {
   const { args, flags, globals } = invocation
   const options = {
     id: args[0] === undefined ? undefined : parseTaskId(invocation).id,
@@ -163,10 +163,7 @@ async function saveLog(
   }
 }
 
-export async function performTasksLog(
-  options: TasksLogOptions,
-  context: Context,
-): Promise<ExitCode> {
+async function performTasksLog(options: TasksLogOptions, context: Context): Promise<ExitCode> {
   const api = await context.connect()
   const taskId = options.id ?? (await findTaskId(api, context, options.failed))
   const { fromLine, phase, follow } = options

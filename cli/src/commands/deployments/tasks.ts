@@ -18,7 +18,7 @@ import {
 } from '../../terminal/format.ts'
 import { type Cell, renderTable } from '../../terminal/terminal.ts'
 
-export interface TasksListOptions {
+interface TasksListOptions {
   status: string[]
   type: string | undefined
   limit: number
@@ -29,7 +29,7 @@ function checkWord(flag: string, word: string, known: readonly string[]): string
   throw usage(`${flag} takes ${known.join(', ')}, got '${word}'`)
 }
 
-export function parseTasksList({ flags }: Invocation): TasksListOptions {
+function parseTasksList({ flags }: Invocation): TasksListOptions {
   const type = flagText(flags, 'type')
   return {
     status: flagList(flags, 'status').map((word) => checkWord('--status', word, TASK_STATUSES)),
@@ -47,7 +47,7 @@ function statusCell(status: Task['status']): Cell {
 }
 
 /** Where it failed, why it was canceled, what it waits for. */
-export function phaseText(task: Task): string {
+function phaseText(task: Task): string {
   if (task.failure) {
     const { phase, step_title: step } = task.failure
     return [phase, step].filter(Boolean).join(' / ') || task.failure.message
@@ -67,10 +67,7 @@ async function findHistory(api: Api, context: Context): Promise<{ path: string; 
   return { path: `/api/projects/${project.id}/tasks`, name: project.name }
 }
 
-export async function performTasksList(
-  options: TasksListOptions,
-  context: Context,
-): Promise<ExitCode> {
+async function performTasksList(options: TasksListOptions, context: Context): Promise<ExitCode> {
   const { screen, io } = context
   const api = await context.connect()
   const { path, name } = await findHistory(api, context)
@@ -115,10 +112,7 @@ export function parseTaskId({ args }: Invocation): { id: number } {
   return { id: parseCount('ID', (args[0] ?? '').replace(/^#/, ''), 4_294_967_295) }
 }
 
-export async function performTasksShow(
-  options: { id: number },
-  context: Context,
-): Promise<ExitCode> {
+async function performTasksShow(options: { id: number }, context: Context): Promise<ExitCode> {
   const { screen, io } = context
   const api = await context.connect()
   const { value: task, raw } = await api.get(`/api/tasks/${options.id}`, Task)
@@ -164,10 +158,7 @@ function styleOf(status: Parameters<typeof statusStyle>[0]): Pick<Cell, 'style'>
 
 export const tasksShow = compose(parseTaskId, performTasksShow)
 
-export async function performTasksCancel(
-  options: { id: number },
-  context: Context,
-): Promise<ExitCode> {
+async function performTasksCancel(options: { id: number }, context: Context): Promise<ExitCode> {
   const { screen } = context
   const api = await context.connect()
   const { value: task, raw } = await api.post(`/api/tasks/${options.id}/cancel`, Task, {

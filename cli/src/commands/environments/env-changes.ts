@@ -32,7 +32,7 @@ export function givenSettings(
   return body
 }
 
-export function parseEnvEdit({ flags }: Invocation): EnvEditOptions {
+function parseEnvEdit({ flags }: Invocation): EnvEditOptions {
   const asked = givenSettings(
     flags,
     { title: 'title', domain: 'domain', branch: 'branch', recipe: 'recipe' },
@@ -48,7 +48,7 @@ export function parseEnvEdit({ flags }: Invocation): EnvEditOptions {
   return { server, body: checked.data }
 }
 
-export async function performEnvEdit(options: EnvEditOptions, context: Context): Promise<ExitCode> {
+async function performEnvEdit(options: EnvEditOptions, context: Context): Promise<ExitCode> {
   const { screen } = context
   const api = await context.connect()
   const target = await findTarget(api, context, 'change')
@@ -73,7 +73,7 @@ export const envEdit = compose(parseEnvEdit, performEnvEdit)
 const ENV_KEYS = Object.keys(EnvironmentPatch.shape)
 
 /** `env set key=value…`: the API's own names, except that `server` takes a name. */
-export function parseEnvSet({ args }: Invocation): EnvEditOptions {
+function parseEnvSet({ args }: Invocation): EnvEditOptions {
   const { server, ...pairs } = readSettings(args, ['server', ...ENV_KEYS])
   const asked = typedSettings(pairs, EnvironmentPatch.shape, { recipe: { inherit: null } })
   const checked = EnvironmentPatch.safeParse(asked)
@@ -83,7 +83,7 @@ export function parseEnvSet({ args }: Invocation): EnvEditOptions {
 
 export const envSet = compose(parseEnvSet, performEnvEdit)
 
-export async function performEnvDelete(
+async function performEnvDelete(
   options: { confirm: string | undefined; force: boolean; forget: boolean },
   context: Context,
 ): Promise<ExitCode> {
@@ -124,7 +124,7 @@ export const envDelete = compose(
   performEnvDelete,
 )
 
-export async function performEnvReset(
+async function performEnvReset(
   options: { confirm: string | undefined },
   context: Context,
 ): Promise<ExitCode> {

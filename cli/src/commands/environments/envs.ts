@@ -32,15 +32,15 @@ const STATUS: Record<Environment['status'], readonly [string, Style | undefined]
   removing: ['–', 'dim'],
 }
 
-export function statusCell(environment: Environment): Cell {
+function statusCell(environment: Environment): Cell {
   const [mark, style] = STATUS[environment.status]
   return { text: `${mark} ${environment.status}`, ...(style ? { style } : {}) }
 }
 
-export const typeText = (environment: Environment): string =>
+const typeText = (environment: Environment): string =>
   environment.type === 'manual' ? 'manual' : `PR #${environment.identifier.replace(/^pr-/, '')}`
 
-export function deployedText(environment: Environment, now: number): string {
+function deployedText(environment: Environment, now: number): string {
   const { deployed, locked_by: lock } = environment
   if (deployed) return formatAgo(deployed.at, now)
   return lock ? lock.status : 'never'
@@ -54,7 +54,7 @@ const remarks = (environment: Environment): string =>
     .filter(Boolean)
     .join(', ')
 
-export async function performEnvsList(_: unknown, context: Context): Promise<ExitCode> {
+async function performEnvsList(_: unknown, context: Context): Promise<ExitCode> {
   const { screen, io } = context
   const api = await context.connect()
   const project = await findProject(api, context, 'read')
@@ -114,7 +114,7 @@ async function reportWaiting(context: Context, api: Api, projectId: number): Pro
 
 export const envsList = compose(() => undefined, performEnvsList)
 
-export async function performEnvsShow(_: unknown, context: Context): Promise<ExitCode> {
+async function performEnvsShow(_: unknown, context: Context): Promise<ExitCode> {
   const { screen, io } = context
   const api = await context.connect()
   const target = await findTarget(api, context, 'read')
@@ -152,7 +152,7 @@ export async function performEnvsShow(_: unknown, context: Context): Promise<Exi
 
 export const envsShow = compose(() => undefined, performEnvsShow)
 
-export interface EnvCreateOptions {
+interface EnvCreateOptions {
   server: string | undefined
   /** The user name that visitors must enter. */
   auth: string | undefined
@@ -162,7 +162,7 @@ export interface EnvCreateOptions {
   wait: WaitChoice | null
 }
 
-export function parseEnvCreate(invocation: Invocation): EnvCreateOptions {
+function parseEnvCreate(invocation: Invocation): EnvCreateOptions {
   const { args, flags } = invocation
   const waits = flagOn(flags, 'wait')
   const deploys = flagOn(flags, 'deploy')
@@ -214,10 +214,7 @@ async function readInitialVariables(file: string | undefined): Promise<object> {
   return { variables: Object.fromEntries(await readVariables(file)) }
 }
 
-export async function performEnvCreate(
-  options: EnvCreateOptions,
-  context: Context,
-): Promise<ExitCode> {
+async function performEnvCreate(options: EnvCreateOptions, context: Context): Promise<ExitCode> {
   const { screen } = context
   const extras = {
     ...(await readInitialVariables(options.varsFrom)),

@@ -8,10 +8,7 @@ import { CliError, EXIT, type ExitCode } from '../../terminal/exit.ts'
 import { cleanText } from '../../terminal/text.ts'
 import { flagsOf } from '../deployments/deploy.ts'
 
-export async function performOpen(
-  options: { dashboard: boolean },
-  context: Context,
-): Promise<ExitCode> {
+async function performOpen(options: { dashboard: boolean }, context: Context): Promise<ExitCode> {
   const { io, screen } = context
   const api = await context.connect()
   const target = await findTarget(api, context, 'read')

@@ -14,7 +14,7 @@ import { readVariableFile } from './variable-file.ts'
 
 const pathOf = (target: Target): string => `/api/environments/${target.environment.id}/variables`
 
-export async function performVarsList(_: unknown, context: Context): Promise<ExitCode> {
+async function performVarsList(_: unknown, context: Context): Promise<ExitCode> {
   const { screen, io } = context
   const api = await context.connect()
   const target = await findTarget(api, context, 'read')
@@ -43,7 +43,7 @@ export async function performVarsList(_: unknown, context: Context): Promise<Exi
 
 export const varsList = compose(() => undefined, performVarsList)
 
-export interface VarsSetOptions {
+interface VarsSetOptions {
   /** Values from the arguments. */
   given: Map<string, string>
   fromStdin: string | undefined
@@ -55,7 +55,7 @@ export interface VarsSetOptions {
 
 const HOW = 'give KEY=VALUE, KEY=- or --stdin to read stdin, or --from-file FILE'
 
-export function parseVarsSet({ args, flags }: Invocation): VarsSetOptions {
+function parseVarsSet({ args, flags }: Invocation): VarsSetOptions {
   const given = new Map<string, string>()
   const stdin: string[] = []
   const asked: string[] = []
@@ -103,7 +103,7 @@ async function collectValues(options: VarsSetOptions, context: Context) {
   return values
 }
 
-export async function performVarsSet(options: VarsSetOptions, context: Context): Promise<ExitCode> {
+async function performVarsSet(options: VarsSetOptions, context: Context): Promise<ExitCode> {
   const values = await collectValues(options, context)
   if (values.size === 0) throw usage('nothing to set: the file has no variables')
   if (options.dryRun) {

@@ -53,13 +53,13 @@ const TASK = /^#?[1-9]\d{0,9}$/
 const taskOf = (word: string | undefined): number | undefined =>
   word !== undefined && TASK.test(word) ? Number(word.replace('#', '')) : undefined
 
-export const parseArtifactsList = ({ args }: Invocation): { taskId: number | undefined } => {
+const parseArtifactsList = ({ args }: Invocation): { taskId: number | undefined } => {
   const taskId = taskOf(args[0])
   if (args[0] === undefined || taskId !== undefined) return { taskId }
   throw new CliError(EXIT.usage, `TASK is a number, got '${args[0]}'`, 'berth tasks lists them')
 }
 
-export async function performArtifactsList(
+async function performArtifactsList(
   options: { taskId: number | undefined },
   context: Context,
 ): Promise<ExitCode> {
@@ -91,7 +91,7 @@ export async function performArtifactsList(
 
 export const artifactsList = compose(parseArtifactsList, performArtifactsList)
 
-export interface DownloadOptions {
+interface DownloadOptions {
   taskId: number | undefined
   names: readonly string[]
   dir: string
@@ -100,7 +100,7 @@ export interface DownloadOptions {
   direct: boolean
 }
 
-export function parseArtifactsDownload({ args, flags }: Invocation): DownloadOptions {
+function parseArtifactsDownload({ args, flags }: Invocation): DownloadOptions {
   const taskId = taskOf(args[0])
   return {
     taskId,
@@ -155,7 +155,7 @@ function pick({ artifacts, taskId }: Found, names: readonly string[]): Artifact[
 }
 
 /** One after the other, into the folder; the first failure ends it, and the files that exist are complete. */
-export async function downloadAll(
+async function downloadAll(
   context: Context,
   source: ArtifactSource,
   artifacts: readonly Artifact[],
@@ -183,7 +183,7 @@ function namingFolder(error: unknown, dir: string): unknown {
   return new CliError(EXIT.error, `${dir} cannot be written to (${code})`, undefined, error)
 }
 
-export async function performArtifactsDownload(
+async function performArtifactsDownload(
   options: DownloadOptions,
   context: Context,
 ): Promise<ExitCode> {

@@ -33,7 +33,7 @@ const DEVICE = 'berth login --url https://deploy.example.com'
 /** The scopes for everyday use; others are requested by name. */
 const SCOPES = ['read', 'deploy', 'write', 'ssh'] as const
 
-export interface LoginOptions {
+interface LoginOptions {
   withToken: boolean
   scopes: string[]
   name: string | undefined
@@ -41,7 +41,7 @@ export interface LoginOptions {
   browser: boolean
 }
 
-export function parseLogin({ flags }: Invocation): LoginOptions {
+function parseLogin({ flags }: Invocation): LoginOptions {
   const withToken = flagOn(flags, 'withToken')
   const more = flagList(flags, 'scope')
   if (withToken && more.length > 0) {
@@ -58,7 +58,7 @@ export function parseLogin({ flags }: Invocation): LoginOptions {
   }
 }
 
-export async function performLogin(options: LoginOptions, context: Context): Promise<ExitCode> {
+async function performLogin(options: LoginOptions, context: Context): Promise<ExitCode> {
   const { io, globals, screen } = context
   const path = credentialsPath(io.env)
   const baseUrl = chooseBaseUrl(globals, io.env, await readCredentials(path))
@@ -121,14 +121,11 @@ async function logInByDevice(
 
 export const login = compose(parseLogin, performLogin)
 
-export const parseLogout = ({ flags }: Invocation): { all: boolean } => ({
+const parseLogout = ({ flags }: Invocation): { all: boolean } => ({
   all: flagOn(flags, 'all'),
 })
 
-export async function performLogout(
-  options: { all: boolean },
-  context: Context,
-): Promise<ExitCode> {
+async function performLogout(options: { all: boolean }, context: Context): Promise<ExitCode> {
   const { io, globals, screen } = context
   const path = credentialsPath(io.env)
   await trustAuthority(globals, io.env)
@@ -170,7 +167,7 @@ async function endLogin(baseUrl: string, entry: Entry, context: Context): Promis
 
 export const logout = compose(parseLogout, performLogout)
 
-export async function performWhoami(_: unknown, context: Context): Promise<ExitCode> {
+async function performWhoami(_: unknown, context: Context): Promise<ExitCode> {
   const { screen, io } = context
   const api = await context.connect()
   const { value: me, raw, headers } = await api.get('/api/me', Me)

@@ -9,7 +9,7 @@ import { cleanText } from '../../terminal/text.ts'
 
 type Organization = Me['organizations'][number]
 
-export function matchOrganization(word: string, known: readonly Organization[]): Organization {
+function matchOrganization(word: string, known: readonly Organization[]): Organization {
   const found = known.find((o) => o.slug === word || o.name === word || String(o.id) === word)
   if (found) return found
   const slugs = known.map((one) => one.slug)
@@ -32,7 +32,7 @@ export async function findOrganization(api: Api): Promise<Organization> {
   throw usage('which organization?', `name it with -o ORG: ${slugs}`)
 }
 
-export async function performOrgsList(_: unknown, context: Context): Promise<ExitCode> {
+async function performOrgsList(_: unknown, context: Context): Promise<ExitCode> {
   const { screen } = context
   const api = await context.connect()
   const path = '/api/organizations'
@@ -65,10 +65,7 @@ export async function performOrgsList(_: unknown, context: Context): Promise<Exi
 
 export const orgsList = compose(() => undefined, performOrgsList)
 
-export async function performOrgsUse(
-  { word }: { word: string },
-  context: Context,
-): Promise<ExitCode> {
+async function performOrgsUse({ word }: { word: string }, context: Context): Promise<ExitCode> {
   const { io, screen } = context
   if (io.env.BERTH_TOKEN || io.env.BERTH_TOKEN_FILE) {
     throw usage('BERTH_TOKEN is set: there is no login to remember it with', 'set BERTH_ORG')

@@ -7,7 +7,7 @@ import { formatAgo, formatUntil } from '../../terminal/format.ts'
 import { cleanText } from '../../terminal/text.ts'
 import { findOrganization } from './orgs.ts'
 
-export async function performUserList(_: unknown, context: Context): Promise<ExitCode> {
+async function performUserList(_: unknown, context: Context): Promise<ExitCode> {
   const { screen, io } = context
   const api = await context.connect()
   const organization = await findOrganization(api)
@@ -37,16 +37,13 @@ export async function performUserList(_: unknown, context: Context): Promise<Exi
 
 export const userList = compose(() => undefined, performUserList)
 
-export function parseUserInvite({ args, flags }: Invocation): InvitationCreate {
+function parseUserInvite({ args, flags }: Invocation): InvitationCreate {
   const checked = InvitationCreate.safeParse({ email: args[0], role: flagText(flags, 'role') })
   if (checked.success) return checked.data
   throw usage(`'${args[0]}' is no e-mail address`)
 }
 
-export async function performUserInvite(
-  body: InvitationCreate,
-  context: Context,
-): Promise<ExitCode> {
+async function performUserInvite(body: InvitationCreate, context: Context): Promise<ExitCode> {
   const { screen, io } = context
   const api = await context.connect()
   const organization = await findOrganization(api)

@@ -11,7 +11,7 @@ import { findOrganization } from './orgs.ts'
 
 const DAY = 86_400_000
 
-export async function performTokenList(_: unknown, context: Context): Promise<ExitCode> {
+async function performTokenList(_: unknown, context: Context): Promise<ExitCode> {
   const { screen, io } = context
   const api = await context.connect()
   const { items, raw } = await api.list('/api/tokens', Token, { query: { per_page: 100 } })
@@ -44,7 +44,7 @@ export async function performTokenList(_: unknown, context: Context): Promise<Ex
 
 export const tokenList = compose(() => undefined, performTokenList)
 
-export function parseTokenCreate({ args, flags }: Invocation): TokenCreate {
+function parseTokenCreate({ args, flags }: Invocation): TokenCreate {
   const scopes = flagList(flags, 'scope').flatMap((word) => word.split(','))
   const wrong = scopes.find((scope) => !SCOPES.includes(scope as Scope))
   if (wrong !== undefined) throw usage(`--scope takes ${SCOPES.join(', ')}, got '${wrong}'`)
@@ -58,7 +58,7 @@ export function parseTokenCreate({ args, flags }: Invocation): TokenCreate {
   throw usage(`NAME is not valid: ${checked.error.issues[0]?.message}`)
 }
 
-export async function performTokenCreate(body: TokenCreate, context: Context): Promise<ExitCode> {
+async function performTokenCreate(body: TokenCreate, context: Context): Promise<ExitCode> {
   const { screen, io, globals } = context
   const api = await context.connect()
   // bound to the named organization; otherwise it has all access of its owner
@@ -84,10 +84,7 @@ export async function performTokenCreate(body: TokenCreate, context: Context): P
 
 export const tokenCreate = compose(parseTokenCreate, performTokenCreate)
 
-export async function performTokenRevoke(
-  { id }: { id: number },
-  context: Context,
-): Promise<ExitCode> {
+async function performTokenRevoke({ id }: { id: number }, context: Context): Promise<ExitCode> {
   const { screen } = context
   const api = await context.connect()
   const { items } = await api.list('/api/tokens', Token, { query: { per_page: 100 } })

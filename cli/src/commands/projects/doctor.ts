@@ -28,9 +28,6 @@ const bad = (name: string, text: string, remedy: string): Check => ({
   remedy,
 })
 
-/** Facts, or why they are unknown. */
-export type Known<T> = { value: T } | { unknown: string }
-
 export function unlooked(name: string, reason: string): Check {
   return bad(name, `could not be looked at: ${reason}`, 'ask somebody who may, or try again')
 }

@@ -19,7 +19,7 @@ async function writeLink(path: string, link: object): Promise<void> {
   }
 }
 
-export async function performLink(_: unknown, context: Context): Promise<ExitCode> {
+async function performLink(_: unknown, context: Context): Promise<ExitCode> {
   const { io, globals, screen } = context
   const api = await context.connect()
   const project = await findProject(api, context, 'change')
@@ -43,7 +43,7 @@ export async function performLink(_: unknown, context: Context): Promise<ExitCod
 
 export const link = compose(() => undefined, performLink)
 
-export async function performUnlink(_: unknown, context: Context): Promise<ExitCode> {
+async function performUnlink(_: unknown, context: Context): Promise<ExitCode> {
   const { io, screen } = context
   const path = await findLink(io.cwd)
   if (path === undefined) {

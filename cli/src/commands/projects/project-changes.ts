@@ -16,7 +16,7 @@ interface ProjectEditOptions {
   body: ProjectPatch
 }
 
-export function parseProjectEdit({ args, flags, globals }: Invocation): ProjectEditOptions {
+function parseProjectEdit({ args, flags, globals }: Invocation): ProjectEditOptions {
   const asked = givenSettings(
     flags,
     {
@@ -42,7 +42,7 @@ const named = (context: Context, project: string | undefined): Context => ({
   globals: { ...context.globals, project },
 })
 
-export async function performProjectEdit(
+async function performProjectEdit(
   options: ProjectEditOptions,
   context: Context,
 ): Promise<ExitCode> {
@@ -69,7 +69,7 @@ export const projectEdit = compose(parseProjectEdit, performProjectEdit)
 const PROJECT_KEYS = Object.keys(ProjectPatch.shape)
 
 /** `project set key=value…` for the project of -p or the folder; `servers` takes names. */
-export function parseProjectSet({ args, globals }: Invocation): ProjectEditOptions {
+function parseProjectSet({ args, globals }: Invocation): ProjectEditOptions {
   const { servers, ...pairs } = readSettings(args, ['servers', ...PROJECT_KEYS])
   const checked = ProjectPatch.safeParse(typedSettings(pairs, ProjectPatch.shape))
   if (!checked.success) throw invalidInput(checked.error.issues)
@@ -88,7 +88,7 @@ interface ProjectDeleteOptions {
   guarded: string[]
 }
 
-export async function performProjectDelete(
+async function performProjectDelete(
   options: ProjectDeleteOptions,
   context: Context,
 ): Promise<ExitCode> {

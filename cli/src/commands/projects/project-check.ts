@@ -108,7 +108,7 @@ async function lookAtLimit(api: Api, project: ProjectDetail): Promise<Check> {
   return checkLimit(project, items)
 }
 
-export async function performProjectCheck(
+async function performProjectCheck(
   options: { project: string | undefined },
   context: Context,
 ): Promise<ExitCode> {

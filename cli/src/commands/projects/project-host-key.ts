@@ -8,12 +8,12 @@ import { CliError, EXIT, type ExitCode, usage } from '../../terminal/exit.ts'
 import { cleanText } from '../../terminal/text.ts'
 import { confirmYes } from '../prompt.ts'
 
-export interface HostKeyOptions {
+interface HostKeyOptions {
   project: string | undefined
   fingerprint: string | undefined
 }
 
-export function parseProjectHostKey({ args, flags, globals }: Invocation): HostKeyOptions {
+function parseProjectHostKey({ args, flags, globals }: Invocation): HostKeyOptions {
   const fingerprint = flagText(flags, 'fingerprint')
   if (fingerprint !== undefined && !/^SHA256:[A-Za-z0-9+/]{43}$/.test(fingerprint)) {
     throw usage('--fingerprint is not valid', 'give it as ssh-keygen -l shows it: SHA256:…')
@@ -38,10 +38,7 @@ function choose(seen: ForgeHostKey, fingerprint: string | undefined): string {
   throw new CliError(EXIT.refused, `${seen.host} has no such key; it has ${shown}`)
 }
 
-export async function performProjectHostKey(
-  options: HostKeyOptions,
-  context: Context,
-): Promise<ExitCode> {
+async function performProjectHostKey(options: HostKeyOptions, context: Context): Promise<ExitCode> {
   const { screen } = context
   const api = await context.connect()
   const globals = { ...context.globals, project: options.project }

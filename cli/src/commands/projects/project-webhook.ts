@@ -10,13 +10,13 @@ import { renderTable } from '../../terminal/terminal.ts'
 import { cleanText } from '../../terminal/text.ts'
 import { confirmYes } from '../prompt.ts'
 
-export interface WebhookOptions {
+interface WebhookOptions {
   project: string | undefined
   rotate: boolean
   redeliver: number | undefined
 }
 
-export function parseProjectWebhook({ args, flags, globals }: Invocation): WebhookOptions {
+function parseProjectWebhook({ args, flags, globals }: Invocation): WebhookOptions {
   const redeliver = flagText(flags, 'redeliver')
   const rotate = flagOn(flags, 'rotateSecret')
   if (rotate && redeliver !== undefined) throw usage('--rotate-secret or --redeliver, not both')
@@ -98,10 +98,7 @@ async function show(context: Context, api: Api, project: ProjectDetail): Promise
   return EXIT.done
 }
 
-export async function performProjectWebhook(
-  options: WebhookOptions,
-  context: Context,
-): Promise<ExitCode> {
+async function performProjectWebhook(options: WebhookOptions, context: Context): Promise<ExitCode> {
   const api = await context.connect()
   if (options.redeliver !== undefined) return redeliver(context, api, options.redeliver)
   const globals = { ...context.globals, project: options.project }

@@ -6,7 +6,7 @@ import { type Context, compose, flagList, flagText, type Invocation } from '../.
 import { EXIT, type ExitCode, usage } from '../../terminal/exit.ts'
 import { cleanText } from '../../terminal/text.ts'
 
-export async function performProjectsList(_: unknown, context: Context): Promise<ExitCode> {
+async function performProjectsList(_: unknown, context: Context): Promise<ExitCode> {
   const api = await context.connect()
   const { items, raw } = await api.list('/api/projects', Project, { query: { per_page: 100 } })
   await context.screen.printList({
@@ -37,14 +37,11 @@ export async function performProjectsList(_: unknown, context: Context): Promise
 export const projectsList = compose(() => undefined, performProjectsList)
 
 /** `projects show PROJECT`; without an argument, the project of -p or the directory. */
-export const parseProjectsShow = ({
-  args,
-  globals,
-}: Invocation): { project: string | undefined } => ({
+const parseProjectsShow = ({ args, globals }: Invocation): { project: string | undefined } => ({
   project: args[0] ?? globals.project,
 })
 
-export async function performProjectsShow(
+async function performProjectsShow(
   options: { project: string | undefined },
   context: Context,
 ): Promise<ExitCode> {
@@ -72,12 +69,12 @@ export async function performProjectsShow(
 
 export const projectsShow = compose(parseProjectsShow, performProjectsShow)
 
-export interface ProjectCreateOptions {
+interface ProjectCreateOptions {
   servers: string[]
   body: Omit<ProjectCreate, 'server_ids'>
 }
 
-export function parseProjectCreate({ args, flags }: Invocation): ProjectCreateOptions {
+function parseProjectCreate({ args, flags }: Invocation): ProjectCreateOptions {
   const recipe = flagText(flags, 'recipe')
   const checked = ProjectCreate.omit({ server_ids: true }).safeParse({
     name: args[0],
@@ -107,7 +104,7 @@ export function invalidInput(issues: readonly { path: PropertyKey[]; message: st
   return usage(`${FLAGS[field] ?? field} is not valid: ${issue?.message}`)
 }
 
-export async function performProjectCreate(
+async function performProjectCreate(
   options: ProjectCreateOptions,
   context: Context,
 ): Promise<ExitCode> {
@@ -133,7 +130,7 @@ export async function performProjectCreate(
 }
 
 /** What the user must do elsewhere. Only this answer contains the webhook's secret. */
-export function nextSteps(project: ProjectDetail, raw: unknown): string[] {
+function nextSteps(project: ProjectDetail, raw: unknown): string[] {
   const { webhook_secret: secret } = raw as Record<string, unknown>
   const steps = [
     [

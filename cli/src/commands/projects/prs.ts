@@ -39,7 +39,7 @@ function statusCell(one: PullRequest): Cell {
   return { text: `– ${one.state.replace('_', ' ')}${one.draft ? ', draft' : ''}`, style: 'dim' }
 }
 
-export async function performPrsList(_: unknown, context: Context): Promise<ExitCode> {
+async function performPrsList(_: unknown, context: Context): Promise<ExitCode> {
   const { screen, io } = context
   const api = await context.connect()
   const project = await findProject(api, context, 'read')
@@ -74,12 +74,12 @@ export async function performPrsList(_: unknown, context: Context): Promise<Exit
 
 export const prsList = compose(() => undefined, performPrsList)
 
-export interface PrsApproveOptions {
+interface PrsApproveOptions {
   number: number
   commit: string | undefined
 }
 
-export function parsePrsApprove({ args, flags }: Invocation): PrsApproveOptions {
+function parsePrsApprove({ args, flags }: Invocation): PrsApproveOptions {
   const commit = flagText(flags, 'commit')
   if (commit !== undefined && !Commit.safeParse(commit).success) {
     throw usage('--commit takes a full SHA of 40 or 64 hex digits', 'git rev-parse HEAD prints one')
@@ -106,10 +106,7 @@ async function chooseCommit(
   throw new CliError(EXIT.refused, 'not approved; nothing was done')
 }
 
-export async function performPrsApprove(
-  options: PrsApproveOptions,
-  context: Context,
-): Promise<ExitCode> {
+async function performPrsApprove(options: PrsApproveOptions, context: Context): Promise<ExitCode> {
   const { screen } = context
   const api = await context.connect()
   const project = await findProject(api, context, 'change')

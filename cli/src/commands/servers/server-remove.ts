@@ -21,7 +21,7 @@ function environmentsIn(details: ApiFailure['details']): string[] {
   })
 }
 
-export async function performServerRemove(
+async function performServerRemove(
   options: ServerRemoveOptions,
   context: Context,
 ): Promise<ExitCode> {

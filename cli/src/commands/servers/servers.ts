@@ -38,7 +38,7 @@ export async function findServer(api: Api, word: string, purpose: Purpose): Prom
   return matchNamed(word, items, 'server', purpose)
 }
 
-export async function performServerList(_: unknown, context: Context): Promise<ExitCode> {
+async function performServerList(_: unknown, context: Context): Promise<ExitCode> {
   const { screen, io } = context
   const api = await context.connect()
   const { items, raw } = await api.list('/api/servers', Server, { query: { per_page: 100 } })
@@ -72,10 +72,7 @@ export const serverList = compose(() => undefined, performServerList)
 
 const parseName = ({ args }: Invocation): { name: string } => ({ name: args[0] ?? '' })
 
-export async function performServerShow(
-  options: { name: string },
-  context: Context,
-): Promise<ExitCode> {
+async function performServerShow(options: { name: string }, context: Context): Promise<ExitCode> {
   const { screen, io } = context
   const api = await context.connect()
   const { id } = await findServer(api, options.name, 'read')
@@ -165,16 +162,13 @@ interface JoinTokenOptions {
   wait: boolean | undefined
 }
 
-export const parseJoinToken = ({ args, flags }: Invocation): JoinTokenOptions => ({
+const parseJoinToken = ({ args, flags }: Invocation): JoinTokenOptions => ({
   name: args[0] ?? '',
   rejoin: flagOn(flags, 'rejoin'),
   wait: waitFlag(flags),
 })
 
-export async function performJoinToken(
-  options: JoinTokenOptions,
-  context: Context,
-): Promise<ExitCode> {
+async function performJoinToken(options: JoinTokenOptions, context: Context): Promise<ExitCode> {
   const api = await context.connect()
   const server = await findServer(api, options.name, 'change')
   const joining = await makeJoinToken(api, server, options.rejoin).catch((error: unknown) => {
@@ -194,12 +188,12 @@ export async function performJoinToken(
 
 export const serverJoinToken = compose(parseJoinToken, performJoinToken)
 
-export interface ServerAddOptions {
+interface ServerAddOptions {
   body: { name: string; hostname: string }
   wait: boolean | undefined
 }
 
-export function parseServerAdd({ args, flags }: Invocation): ServerAddOptions {
+function parseServerAdd({ args, flags }: Invocation): ServerAddOptions {
   const checked = ServerCreate.safeParse({ name: args[0], hostname: flagText(flags, 'hostname') })
   if (!checked.success) throw invalidInput(checked.error.issues)
   if (!isHostOrAddress(checked.data.hostname)) {
@@ -209,10 +203,7 @@ export function parseServerAdd({ args, flags }: Invocation): ServerAddOptions {
   return { body: checked.data, wait: waitFlag(flags) }
 }
 
-export async function performServerAdd(
-  options: ServerAddOptions,
-  context: Context,
-): Promise<ExitCode> {
+async function performServerAdd(options: ServerAddOptions, context: Context): Promise<ExitCode> {
   const { screen } = context
   const api = await context.connect()
   const { value: server, raw } = await api.post('/api/servers', Server, {

@@ -24,13 +24,13 @@ import { cleanText } from '../../terminal/text.ts'
 import { parseServices } from '../deployments/logs.ts'
 import { findServer } from '../servers/servers.ts'
 
-export interface SshOptions {
+interface SshOptions {
   server: string | undefined
   service: string | undefined
   command: readonly string[]
 }
 
-export function parseSsh({ args, rest, flags, globals }: Invocation): SshOptions {
+function parseSsh({ args, rest, flags, globals }: Invocation): SshOptions {
   if (args.length > 0) {
     throw usage(`unknown word '${args[0]}'`, `a command stands after --: berth ssh -- ${args[0]}`)
   }
@@ -78,7 +78,7 @@ async function findPlace(
 }
 
 /** The forced command's words for the request. */
-export function sshWords(options: SshOptions, place: SshPlace): string[] {
+function sshWords(options: SshOptions, place: SshPlace): string[] {
   if (place.environmentId === null) return ['server']
   const service = options.service === undefined ? [] : [options.service]
   if (options.command.length === 0) return ['shell', ...service]
@@ -102,7 +102,7 @@ function exitCodeOf(code: number | null, isCommand: boolean, endpoint: SshEndpoi
   return code === SSH_NOT_AVAILABLE || code === SSH_NO_AGENT ? EXIT.error : code
 }
 
-export async function performSsh(options: SshOptions, context: Context): Promise<number> {
+async function performSsh(options: SshOptions, context: Context): Promise<number> {
   const { io, screen } = context
   const api = await context.connect()
   const { place, name } = await findPlace(context, api, options.server, 'change')
@@ -123,13 +123,13 @@ export async function performSsh(options: SshOptions, context: Context): Promise
 
 export const ssh = compose(parseSsh, performSsh)
 
-export interface SshCertOptions {
+interface SshCertOptions {
   server: string
   publicKey: string
   output: string | undefined
 }
 
-export function parseSshCert({ flags }: Invocation): SshCertOptions {
+function parseSshCert({ flags }: Invocation): SshCertOptions {
   return {
     server: flagText(flags, 'server') ?? '',
     publicKey: flagText(flags, 'publicKey') ?? '',
@@ -153,7 +153,7 @@ async function readPublicKey(path: string): Promise<string> {
   return text
 }
 
-export async function performSshCert(options: SshCertOptions, context: Context): Promise<ExitCode> {
+async function performSshCert(options: SshCertOptions, context: Context): Promise<ExitCode> {
   const { io, screen } = context
   const publicKey = await readPublicKey(options.publicKey)
   const api = await context.connect()

@@ -31,7 +31,7 @@ export function encodeFields(fields: readonly Field[]): Buffer {
 const sign = (key: KeyObject, fields: readonly Field[]): string =>
   createHmac('sha256', key).update(encodeFields(fields)).digest('hex')
 
-export type Chained = Omit<AuditRow, 'id' | 'hash'>
+type Chained = Omit<AuditRow, 'id' | 'hash'>
 
 export const hashOfRow = (key: KeyObject, row: Chained): string =>
   sign(key, [

@@ -17,7 +17,7 @@ import { auditKeys, hashOfRow, macOfHead } from './audit-chain.ts'
 import { change } from './transaction.ts'
 
 /** The part of a context that the check needs; the command has only this part. */
-export type AuditContext = Pick<Context, 'db' | 'engine' | 'clock' | 'notifier' | 'secretStore'>
+type AuditContext = Pick<Context, 'db' | 'engine' | 'clock' | 'notifier' | 'secretStore'>
 
 const BATCH = 1_000
 const PROBLEMS = 20 // one proves the change; more help to find the place

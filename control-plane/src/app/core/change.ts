@@ -4,7 +4,7 @@ import type { NewEvent } from '../../store/core/events.ts'
 import type { Db } from '../../store/engine/db.ts'
 
 /** One action. Its place in the chain and its hashes are added when it is written. */
-export interface AuditEntry {
+interface AuditEntry {
   at: number
   organizationId: number | null
   actorType: AuditRow['actorType']

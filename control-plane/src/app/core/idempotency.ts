@@ -22,9 +22,9 @@ export interface Turn {
 }
 
 /** The turn of this request, or the row of the first request with its key. */
-export type Begun = { turn: Turn } | { known: RepeatedRequest }
+type Begun = { turn: Turn } | { known: RepeatedRequest }
 
-export type KeptReply = RepeatedRequest & { status: number; body: string }
+type KeptReply = RepeatedRequest & { status: number; body: string }
 
 /** The first request with a key runs; later ones get the row of the first. */
 export async function beginRequest(

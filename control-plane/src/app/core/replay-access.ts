@@ -25,7 +25,7 @@ export const KINDS = [
   'servers',
   'admin',
 ] as const
-export type Kind = (typeof KINDS)[number]
+type Kind = (typeof KINDS)[number]
 
 export interface About {
   kind: Kind

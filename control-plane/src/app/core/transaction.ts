@@ -72,7 +72,7 @@ export const EVENTS_TOPIC = 'events'
 export const MAIL_TOPIC = 'mail'
 
 /** The subject of an event: always an organization, and the levels below it that apply. */
-export interface EventScope {
+interface EventScope {
   organizationId: number
   projectId?: number | null
   environmentId?: number | null

@@ -7,7 +7,7 @@ import { holdsText, isErrorLine, LineSearch } from '../../domain/deployments/log
 import { type LiveLine, LogReader } from './log-reader.ts'
 import { type LogView, openTaskLog } from './logs.ts'
 
-export interface LogPage {
+interface LogPage {
   view: LogView
   lines: LiveLine[]
   /** The first requested line that did not fit; null if all fit. */

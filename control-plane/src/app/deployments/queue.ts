@@ -10,7 +10,7 @@ import { type Actor, actorName, audit } from '../core/audit.ts'
 import type { Change } from '../core/change.ts'
 import { agentTopic, emitTask } from '../core/transaction.ts'
 
-export interface AskedTask {
+interface AskedTask {
   type: 'deploy' | 'destroy' | 'action'
   /** The name of an action of the last successful deployment. */
   action?: string

@@ -57,7 +57,7 @@ import { applySshSession } from '../ssh/sessions.ts'
 import { toSyncedAction } from './actions.ts'
 import { applyPlan, applyStep, closeOpenSteps } from './report-steps.ts'
 
-export type Applied =
+type Applied =
   /** `unknown`: ended attempts without a row. */
   | { kind: 'applied'; ackedSeq: number; finished: string[]; unknown: string[] }
   | { kind: 'superseded' }

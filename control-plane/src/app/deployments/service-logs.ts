@@ -21,7 +21,7 @@ export type ServiceLogRecord =
   | { t: string; s: 'out' | 'err'; service: string; task: number; text: string }
   | { kind: 'gone'; service: string; days: string }
 
-export interface WatchRequest {
+interface WatchRequest {
   /** Undefined or empty means all of them. */
   services?: string[] | undefined
   /** Last lines of each service; undefined means as many as a page shows. */

@@ -7,11 +7,11 @@ import { lockTask, moveTask, type Task, updateTask } from '../../store/deploymen
 import type { Change } from '../core/change.ts'
 import { agentTopic, emitTask } from '../core/transaction.ts'
 
-export interface StopReason {
+interface StopReason {
   reason: 'user' | 'superseded' | 'environment_removed'
 }
 
-export interface Stopped {
+interface Stopped {
   task: Task
   outcome: CancelDecision['kind']
 }

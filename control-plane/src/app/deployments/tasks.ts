@@ -30,7 +30,7 @@ import { endRemovalTask } from '../environments/removal.ts'
 import { hasSession, inStartGrace } from '../servers/servers.ts'
 import { stopTask } from './stopping.ts'
 
-export interface Waiting {
+interface Waiting {
   code: 'server' | 'environment' | 'dispatch'
   message: string
   since: number

@@ -38,7 +38,7 @@ import { claimEnvironmentDomain } from './hostnames.ts'
 import { sealVariables } from './variables.ts'
 import { type EnvironmentView, getEnvironment } from './views.ts'
 
-export interface Created {
+interface Created {
   view: EnvironmentView
   /** The first deployment, if it was requested. */
   task: TaskView | null

@@ -33,13 +33,13 @@ import type { Change } from '../core/change.ts'
 import { change } from '../core/transaction.ts'
 import { ownHost } from './hostnames.ts'
 
-export interface AskedHosts {
+interface AskedHosts {
   attemptId: string
   fence: number
   hosts: readonly string[]
 }
 
-export type HostClaims =
+type HostClaims =
   | { kind: 'decided'; claims: (HostDecision & { host: string })[] }
   /** Unknown, or another agent's; the caller cannot distinguish them. */
   | { kind: 'foreign' }

@@ -14,7 +14,7 @@ import { stopTask } from '../deployments/stopping.ts'
 import { getTask, type TaskView } from '../deployments/tasks.ts'
 import { beginRemoval, finishRemoval } from './removal.ts'
 
-export interface AskedRemoval {
+interface AskedRemoval {
   confirm?: string | undefined
   /** Skips the repository's own destroy steps. */
   force: boolean

@@ -31,7 +31,7 @@ import { stopTask } from '../deployments/stopping.ts'
 import { admitWaiting } from '../forges/waiting-list.ts'
 import { endSshAccess } from '../ssh/revocation.ts'
 
-export interface RemovalOptions {
+interface RemovalOptions {
   trigger: Trigger
   /** "Remove anyway": skips the repository's own destroy steps. */
   skipSteps?: boolean
@@ -91,7 +91,7 @@ async function leaveEmptyServer(c: Change, environment: Environment): Promise<En
   return { ...environment, serverId: formerServerId, formerServerId: null }
 }
 
-export interface TaskEnd {
+interface TaskEnd {
   status: 'succeeded' | 'failed' | 'canceled'
   /** Why it failed, in a sentence. */
   message?: string

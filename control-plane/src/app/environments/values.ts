@@ -11,12 +11,12 @@ import { authPlace } from '../projects/basic-auth.ts'
 import { deployKeyPlace } from '../projects/projects.ts'
 import { variablePlace } from './variables.ts'
 
-export interface AuthValue {
+interface AuthValue {
   username: string
   bcryptHash: string
 }
 
-export interface DispatchValues {
+interface DispatchValues {
   deployKey: Uint8Array
   variables: { key: string; value: Uint8Array }[]
   /** Undefined if the environment has no Basic Auth. */
@@ -49,7 +49,7 @@ function readAuth(ctx: Context, project: Project, environment: Environment): Aut
   return { username, bcryptHash: Buffer.from(hash).toString() }
 }
 
-export interface EdgeValue {
+interface EdgeValue {
   environmentId: number
   revision: number
   basicAuth: AuthValue | undefined

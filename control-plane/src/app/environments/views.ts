@@ -97,7 +97,7 @@ function mayNow(
   return may
 }
 
-export interface EnvironmentList {
+interface EnvironmentList {
   environments: EnvironmentView[]
   used: number
   limit: number

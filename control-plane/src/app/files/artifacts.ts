@@ -77,7 +77,7 @@ async function loadArtifact(ctx: Context, caller: Caller, id: number): Promise<A
   return artifact
 }
 
-export interface ContentRequest {
+interface ContentRequest {
   /** The headers as received; absent for the whole file. */
   range?: string | undefined
   ifRange?: string | undefined

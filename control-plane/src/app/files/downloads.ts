@@ -46,7 +46,7 @@ export function takeTicket(ctx: Context, caller: Caller, ticket: string): Downlo
   return download
 }
 
-export interface LogDownload {
+interface LogDownload {
   name: string
   bytes: number
   content: AsyncIterable<Buffer>

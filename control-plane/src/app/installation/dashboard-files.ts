@@ -43,7 +43,7 @@ export interface Dashboard {
 }
 
 /** The only inline script sets the theme before the first paint. */
-export function hashInlineScripts(html: string): string[] {
+function hashInlineScripts(html: string): string[] {
   const inline = [...html.matchAll(/<script(?![^>]*\ssrc=)[^>]*>([\s\S]*?)<\/script>/gi)]
   return inline.map(
     ([, text = '']) => `'sha256-${createHash('sha256').update(text).digest('base64')}'`,

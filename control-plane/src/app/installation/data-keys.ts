@@ -55,7 +55,7 @@ export async function openDataKeys(db: Db, secretStore: SecretStore, now: number
 }
 
 /** Rewraps every key of a former KEK; values stay as they are. Resumable at any point. */
-export async function rotateKek(db: Db, secretStore: SecretStore): Promise<number> {
+async function rotateKek(db: Db, secretStore: SecretStore): Promise<number> {
   let count = 0
   for (const row of await listDataKeys(db)) {
     if (secretStore.isWrappedNow(row.wrapped)) continue

@@ -16,7 +16,7 @@ import {
   saveReplica,
 } from '../../store/installation/replicas.ts'
 
-export interface Claim {
+interface Claim {
   db: Db
   config: Config
   log: Logger

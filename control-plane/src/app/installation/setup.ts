@@ -87,7 +87,7 @@ export async function renewSetupToken(db: Db): Promise<string | undefined> {
 export const isSetupDone = async (db: Db): Promise<boolean> =>
   (await findInstallation(db))?.setupDoneAt != null
 
-export interface SetUp {
+interface SetUp {
   user: { id: number; name: string; email: string }
   organization: { id: number; name: string; slug: string }
   /** Undefined if none was requested. */

@@ -5,7 +5,7 @@ import type { Context } from '../../context.ts'
 import type { From } from '../../domain/core/access.ts'
 import { admitReset, admitSignIn, forgetWrongPasswords } from './sign-in.ts'
 
-export interface Browser extends From {
+interface Browser extends From {
   cookie: string | undefined
   userAgent: string | undefined
 }

@@ -45,7 +45,7 @@ export class OauthRefusal extends Error {
 
 const DEFAULT_SCOPES: Scope[] = ['read', 'deploy', 'write', 'ssh']
 
-export interface DeviceStart {
+interface DeviceStart {
   deviceCode: string
   userCode: string
   verificationUri: string

@@ -6,8 +6,8 @@ import { insertMail, updateMailText } from '../../store/people/mails.ts'
 import type { Change } from '../core/change.ts'
 import { MAIL_TOPIC } from '../core/transaction.ts'
 
-export const MAIL_KINDS = ['password_reset', 'invitation', 'alert'] as const
-export type MailKind = (typeof MAIL_KINDS)[number]
+const MAIL_KINDS = ['password_reset', 'invitation', 'alert'] as const
+type MailKind = (typeof MAIL_KINDS)[number]
 
 export interface Mail {
   kind: MailKind
@@ -28,7 +28,7 @@ export const mailPlace = (id: number) => ({
 const CONTROL = /[\u0000-\u001f\u007f-\u009f\u2028\u2029]+/g
 
 /** Subjects contain names of users and projects: replaces characters that could end a header with blanks. */
-export const oneLine = (text: string): string =>
+const oneLine = (text: string): string =>
   text.replaceAll(CONTROL, ' ').trim().slice(0, MAIL.subjectCharacters)
 
 export async function queueMail(ctx: Context, c: Change, mail: Mail): Promise<number> {

@@ -9,7 +9,7 @@ import type { ProjectsTable } from '../../store/schema.ts'
 import { listServersById } from '../../store/servers/servers.ts'
 import { reservedProblem } from '../environments/hostnames.ts'
 
-export type ProjectColumns = Updateable<ProjectsTable>
+type ProjectColumns = Updateable<ProjectsTable>
 
 const flag = (value: boolean) => (value ? 1 : 0)
 

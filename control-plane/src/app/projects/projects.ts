@@ -30,7 +30,7 @@ export const deployKeyPlace = (project: { id: number; organizationId: number }) 
   rowId: project.id,
 })
 
-export interface CreatedProject {
+interface CreatedProject {
   view: ProjectView
   webhookSecret: string
 }

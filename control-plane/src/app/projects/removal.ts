@@ -16,7 +16,7 @@ import { change, emit } from '../core/transaction.ts'
 import { beginRemoval, finishProject } from '../environments/removal.ts'
 import { type ProjectView, viewProject } from './views.ts'
 
-export interface AskedDeletion {
+interface AskedDeletion {
   confirm?: string | undefined
   /** The protected environments to delete too, each by its identifier or id. */
   confirmProtected: readonly string[]

@@ -33,7 +33,7 @@ async function digestOf(path: string): Promise<{ sha256: string; bytes: number }
   return { sha256: await digest, bytes: size }
 }
 
-export interface StoredPackage extends PackagedAgent {
+interface StoredPackage extends PackagedAgent {
   path: string
   bytes: number
 }

@@ -127,7 +127,7 @@ function answer(
   }
 }
 
-export interface Renewed extends IssuedCertificate {
+interface Renewed extends IssuedCertificate {
   generation: number
 }
 

@@ -58,7 +58,7 @@ export async function recordUsage(
   })
 }
 
-export const USAGE_SPANS = ['hour', 'day', 'month'] as const
+const USAGE_SPANS = ['hour', 'day', 'month'] as const
 export type UsageSpan = (typeof USAGE_SPANS)[number]
 
 const WINDOWS = {

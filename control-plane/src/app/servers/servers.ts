@@ -52,11 +52,7 @@ export const inStartGrace = (ctx: Context): boolean =>
   ctx.clock.now() - ctx.startedAt <
   SESSION.graceTimeouts * SESSION.timeoutIntervals * SESSION.heartbeatMinMs
 
-export function serverStatus(
-  ctx: Context,
-  agent: Agent | undefined,
-  wasRevoked: boolean,
-): ServerStatus {
+function serverStatus(ctx: Context, agent: Agent | undefined, wasRevoked: boolean): ServerStatus {
   if (!agent) return wasRevoked ? 'revoked' : 'pending'
   if (agent.lockedAt !== null) return 'duplicate_identity'
   if (hasSession(ctx, agent)) return agent.drainingAt === null ? 'online' : 'draining'
@@ -124,7 +120,7 @@ export function requireHostname(hostname: string): void {
   throw invalidFields([{ field: 'hostname', code: 'invalid_hostname', message }])
 }
 
-export interface MadeJoinToken {
+interface MadeJoinToken {
   token: string
   expiresAt: number
   command: string

@@ -50,7 +50,7 @@ export interface Opened {
   renewAt: number
   unknownAttempts: Stranger[]
 }
-export interface TurnedAway {
+interface TurnedAway {
   kind: 'turned_away'
   reason: GoodbyeReason
   message: string

@@ -10,7 +10,7 @@ import { change } from '../core/transaction.ts'
 import { ensureSshAuthorities, openSshSigner } from './authorities.ts'
 import { makeSerial } from './certificates.ts'
 
-export interface SignedHostKey {
+interface SignedHostKey {
   certificate: string
   renewAt: Date
 }

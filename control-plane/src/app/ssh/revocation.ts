@@ -17,7 +17,7 @@ import type { Change } from '../core/change.ts'
 import { change, trustTopic } from '../core/transaction.ts'
 
 /** The reason shown in lists; the audit row of the cause has the details. */
-export type RevocationReason =
+type RevocationReason =
   | 'revoked'
   | 'environment_removed'
   | 'environment_moved'

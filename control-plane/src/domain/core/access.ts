@@ -91,7 +91,7 @@ export function mayAskOrganization(caller: Caller): boolean {
   return caller.askedOrganizationId === null || effectiveMemberships(caller).length > 0
 }
 
-export type Permit =
+type Permit =
   | { kind: 'granted' }
   | { kind: 'hidden' }
   | { kind: 'role_lacks'; permission: Permission }

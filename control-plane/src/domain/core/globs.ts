@@ -3,11 +3,9 @@
 // neither a pattern nor a name from outside can block the process.
 import { expandBraces, GLOBS } from '@berth/shared'
 
-export type GlobAnswer = 'yes' | 'no' | 'too_much'
+type GlobAnswer = 'yes' | 'no' | 'too_much'
 
-/** A pattern that may be stored: bounded, with few alternatives in its braces. */
-export const isGlob = (pattern: string): boolean => alternativesOf(pattern) !== undefined
-
+/** Undefined for a pattern that is too long or has too many alternatives in its braces: it matches nothing. */
 const alternativesOf = (pattern: string): string[] | undefined =>
   pattern === '' || pattern.length > GLOBS.characters
     ? undefined

@@ -15,7 +15,7 @@ export interface SyncedAction {
   disabledReason: string
 }
 
-export interface ActionFacts {
+interface ActionFacts {
   environment: {
     protected: boolean
     ownerId: number

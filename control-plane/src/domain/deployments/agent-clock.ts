@@ -21,7 +21,7 @@ export class ClockOffset {
   }
 }
 
-export interface Happened {
+interface Happened {
   /** By the server's clock; undefined if not reported. */
   at: number | undefined
   offsetMs: number | undefined

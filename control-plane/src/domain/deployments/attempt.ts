@@ -32,7 +32,7 @@ export const ATTEMPT_EVENTS = [
   'refused',
   'lost',
 ] as const
-export type AttemptEvent = (typeof ATTEMPT_EVENTS)[number]
+type AttemptEvent = (typeof ATTEMPT_EVENTS)[number]
 
 const ends = {
   succeeded: S.SUCCEEDED,
@@ -113,7 +113,7 @@ export const ATTEMPT_MATRIX: Record<AttemptStateValue, Row> = {
   [S.LOST]: { ...final, succeeded: 'late', failed: 'late', canceled: 'late', timed_out: 'late' },
 }
 
-export type AttemptStep =
+type AttemptStep =
   | { kind: 'moved'; state: AttemptStateValue }
   | { kind: 'late'; outcome: AttemptEvent }
   | { kind: 'nothing' }

@@ -11,7 +11,7 @@ export interface OpenTask {
   createdAt: number
 }
 
-export interface DeploymentFacts {
+interface DeploymentFacts {
   environment: { identifier: string; protected: boolean; ownerId: number; removing: boolean }
   ownerName: string
   projectDeleting: boolean

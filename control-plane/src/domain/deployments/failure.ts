@@ -1,7 +1,7 @@
 // The failure that users read: code, step, sentence. One shape for everything that can make a task fail.
 import type { Failure } from '@berth/shared/api'
 
-export interface FailedStep {
+interface FailedStep {
   phase: string
   stepId: string
   title: string

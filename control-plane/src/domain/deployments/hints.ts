@@ -3,7 +3,7 @@
 // Without a match there is no hint, not even "something failed".
 import type { Failure, Hint } from '@berth/shared/api'
 
-export interface FailureEvidence {
+interface FailureEvidence {
   failure: Pick<Failure, 'code' | 'exit_code' | 'step_title' | 'is_platform_check'>
   /** The step's own lines, oldest first, without escape sequences. */
   lines: readonly string[]

@@ -14,7 +14,7 @@ const shownLine = (line: string): string => {
   return stripEscapes(versions.at(-1) ?? '').trimEnd()
 }
 
-export interface ExcerptBounds {
+interface ExcerptBounds {
   lines: number
   bytes: number
 }

@@ -17,7 +17,7 @@ export const holdsText = (query: string, isCaseSensitive: boolean): ((text: stri
   return (text) => text.toLowerCase().includes(wanted)
 }
 
-export interface SearchBounds {
+interface SearchBounds {
   /** The first line that counts, from 1. */
   fromLine: number
   matches: number

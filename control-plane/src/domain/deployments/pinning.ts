@@ -4,7 +4,7 @@
 
 const KEPT = 20 // enough for a user who tries one commit after the other; the branch no longer has older heads
 
-export interface Pinnable {
+interface Pinnable {
   /** Null if nothing was ever deployed; then there is nothing to pin. */
   targetSha: string | null
   /** The newest commit that an event reported. */

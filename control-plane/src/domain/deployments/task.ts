@@ -12,7 +12,7 @@ const nowhere: Row = {
 }
 
 /** From (row) to (column). A task never moves back, and a final status stays. */
-export const TASK_MATRIX: Record<TaskStatus, Row> = {
+const TASK_MATRIX: Record<TaskStatus, Row> = {
   // succeeded from queued: the agent was offline and reports several states together
   queued: { queued: false, running: true, succeeded: true, failed: true, canceled: true },
   running: { queued: false, running: false, succeeded: true, failed: true, canceled: true },
@@ -20,8 +20,6 @@ export const TASK_MATRIX: Record<TaskStatus, Row> = {
   failed: nowhere,
   canceled: nowhere,
 }
-
-export const mayMoveTask = (from: TaskStatus, to: TaskStatus): boolean => TASK_MATRIX[from][to]
 
 /** For the conditional update: the statuses from which `to` may be reached. */
 export const sourcesOf = (to: TaskStatus): TaskStatus[] =>

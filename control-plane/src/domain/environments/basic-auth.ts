@@ -1,10 +1,10 @@
 // Which Basic Auth applies to an environment: its own, the project's, or none.
-export interface EnvironmentAuth {
+interface EnvironmentAuth {
   basicAuthMode: 'inherit' | 'own' | 'off'
   basicAuthUsername: string | null
 }
 
-export interface ProjectAuth {
+interface ProjectAuth {
   basicAuthUsername: string | null
 }
 

@@ -1,7 +1,7 @@
 // Who may use which hostname. A name has one owner; all names below a project's domain belong to that project. The
 // control plane's own name and the names below it are reserved, because a page there could set its cookies.
 
-export const isBelow = (host: string, domain: string): boolean => host.endsWith(`.${domain}`)
+const isBelow = (host: string, domain: string): boolean => host.endsWith(`.${domain}`)
 
 export const isAtOrBelow = (host: string, domain: string): boolean =>
   host === domain || isBelow(host, domain)

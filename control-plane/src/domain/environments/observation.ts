@@ -3,7 +3,7 @@
 // new version starts without observations. PURE.
 import { SERVICE_STATES } from '@berth/shared/api'
 
-export type ServiceState = (typeof SERVICE_STATES)[number]
+type ServiceState = (typeof SERVICE_STATES)[number]
 
 /** The stored form. */
 export interface Observation {
@@ -16,7 +16,7 @@ export interface Observation {
 }
 
 /** An agent's report; fence 0 means that nothing of the environment runs there. */
-export interface Seen {
+interface Seen {
   fence: number
   commitSha: string
   degradedReason: string
@@ -61,7 +61,7 @@ export function takeObservation(environment: Observed, seen: Seen): Observation 
   return { fence: seen.fence, commit, reason: sentence(seen.degradedReason), services }
 }
 
-export interface Shown {
+interface Shown {
   deployedFence: number
   commitSha: string | null
   observed: Observation | null

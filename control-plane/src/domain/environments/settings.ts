@@ -4,7 +4,7 @@ import type { EnvironmentPatch, Role } from '@berth/shared/api'
 import { type Caller, mayChangeProtected } from '../core/access.ts'
 import type { OpenTask } from '../deployments/deployment.ts'
 
-export interface SettingsFacts {
+interface SettingsFacts {
   environment: {
     protected: boolean
     ownerId: number
@@ -74,7 +74,7 @@ function fixedForPullRequest(
   return fields
 }
 
-export interface Move {
+interface Move {
   serverId: number
   formerServerId: number | null
 }

@@ -2,7 +2,7 @@
 // so a path that leaves its folder or moves a cursor is refused.
 import { ARTIFACTS } from '@berth/shared'
 
-export interface ReportedArtifact {
+interface ReportedArtifact {
   fileId: string
   path: string
   sizeBytes: number
@@ -15,7 +15,7 @@ const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 const CONTROL = /[\u0000-\u001f\u007f-\u009f\u2028\u2029\\]/
 
 /** Relative, without `..`, without characters that a terminal or a header would interpret. */
-export const isArtifactPath = (path: string): boolean =>
+const isArtifactPath = (path: string): boolean =>
   path !== '' &&
   path.length <= ARTIFACTS.pathBytes &&
   !CONTROL.test(path) &&

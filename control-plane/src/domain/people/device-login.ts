@@ -14,14 +14,14 @@ export function readUserCode(text: string): string | undefined {
   return isCode ? code : undefined
 }
 
-export interface DeviceFacts {
+interface DeviceFacts {
   status: 'pending' | 'approved' | 'denied' | 'spent'
   expiresAt: number
   polledAt: number | null
   intervalMs: number
 }
 
-export type PollVerdict =
+type PollVerdict =
   | {
       kind: 'authorization_pending' | 'expired_token' | 'access_denied' | 'invalid_grant' | 'issue'
     }
@@ -39,7 +39,7 @@ export function decidePoll(device: DeviceFacts | undefined, now: number): PollVe
   return { kind: device.status === 'approved' ? 'issue' : 'authorization_pending' }
 }
 
-export interface RefreshFacts {
+interface RefreshFacts {
   expiresAt: number
   spentAt: number | null
   repeatedAt: number | null
@@ -48,7 +48,7 @@ export interface RefreshFacts {
 }
 
 /** `revoke`: a used token was presented again, so another party has it, and the whole login ends. */
-export type RefreshVerdict = 'rotate' | 'repeat' | 'revoke' | 'refuse'
+type RefreshVerdict = 'rotate' | 'repeat' | 'revoke' | 'refuse'
 
 export function decideRefresh(token: RefreshFacts | undefined, now: number): RefreshVerdict {
   if (!token || token.loginRevoked || token.userDisabled) return 'refuse'

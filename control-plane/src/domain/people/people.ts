@@ -6,9 +6,9 @@ const rank = (role: Role): number => ROLES.indexOf(role)
 
 export const isAbove = (role: Role, own: Role): boolean => rank(role) > rank(own)
 
-export type MemberVerdict = 'allowed' | 'role_too_high' | 'last_owner'
+type MemberVerdict = 'allowed' | 'role_too_high' | 'last_owner'
 
-export interface MemberFacts {
+interface MemberFacts {
   /** The caller's role in this organization. */
   callerRole: Role
   targetRole: Role

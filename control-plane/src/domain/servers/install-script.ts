@@ -7,7 +7,7 @@ export interface PackagedAgent {
   sha256: string
 }
 
-export interface InstallFacts {
+interface InstallFacts {
   baseUrl: string
   version: string
   packages: readonly PackagedAgent[]

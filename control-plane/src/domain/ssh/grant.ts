@@ -63,7 +63,7 @@ export interface GrantFacts {
   environment: { protected: boolean; ownerId: number; removing: boolean } | undefined
 }
 
-export type GrantDecision =
+type GrantDecision =
   | { kind: 'granted' }
   | { kind: 'protected' }
   | { kind: 'removing' }
@@ -83,7 +83,7 @@ export function decideGrant(caller: Caller, asked: AskedGrant, facts: GrantFacts
 }
 
 /** How users connect to a server. */
-export interface SshEndpoint {
+interface SshEndpoint {
   /** `unknown` before the agent's first report. */
   state: 'ready' | 'off' | 'unknown'
   /** A configured port wins over the one that the agent set up. */
@@ -119,7 +119,7 @@ export interface CertificatePlan extends Terms {
   until: number
 }
 
-export interface Holder {
+interface Holder {
   userId: number
   organizationId: number
   serverId: number

@@ -75,12 +75,7 @@ export interface ForgeClient {
   putComment(comment: ForgeComment): Promise<string>
 }
 
-type ForgeTrouble =
-  | 'token_rejected'
-  | 'not_found'
-  | 'refused'
-  | 'unavailable'
-  | 'not_allowed'
+type ForgeTrouble = 'token_rejected' | 'not_found' | 'refused' | 'unavailable' | 'not_allowed'
 
 export class ForgeError extends Error {
   override readonly name = 'HostError'
@@ -109,7 +104,7 @@ export interface ForgeAccess extends ForgeAddress {
 /** JSON of the forge; shapes are checked where they are used. */
 export type Json = Record<string, unknown>
 
-export interface Answer {
+interface Answer {
   status: number
   json: unknown
   headers: Record<string, string | string[] | undefined>

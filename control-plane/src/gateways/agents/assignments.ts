@@ -39,7 +39,7 @@ import { findProject, type Project } from '../../store/projects/projects.ts'
 import { findServer, type Server } from '../../store/servers/servers.ts'
 import { revisionOnWire } from './edge.ts'
 
-export const needsSpec = (attempt: Attempt): boolean =>
+const needsSpec = (attempt: Attempt): boolean =>
   attempt.desired === Desired.RUNNING && attempt.state < AttemptState.STARTING
 
 export async function makeAssignment(ctx: Context, attempt: Attempt): Promise<Assignment> {

@@ -8,7 +8,7 @@ import { createRequire } from 'node:module'
 import { SESSION } from '@berth/shared'
 import { CONTROL_PLANE_NAME, type KeyPair } from '../../keys/authority.ts'
 
-export interface ServerHook {
+interface ServerHook {
   /** Merged over the options of grpc-js. */
   options: SecureServerOptions
   made: (server: Http2SecureServer) => void

@@ -34,7 +34,7 @@ export type AgentHandlers = Omit<ServiceHandlers<typeof AgentService>, 'streamLo
   streamLogs: handleBidiStreamingCall<Buffer, LogDown>
 }
 
-export interface ListenerSettings {
+interface ListenerSettings {
   /** An address, not a name: `0.0.0.0`, `::`, `127.0.0.1`. */
   host: string
   /** 0 takes a free port. */

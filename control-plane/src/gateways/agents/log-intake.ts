@@ -29,7 +29,7 @@ interface Entry {
   feed: Feed
 }
 
-export type Accepted = { kind: 'taken' } | { kind: 'hole'; wanted: number } | { kind: 'unknown' }
+type Accepted = { kind: 'taken' } | { kind: 'hole'; wanted: number } | { kind: 'unknown' }
 
 const WATCHED_COMMIT_MS = 20 // while a user watches, smaller commits are worth the shorter delay
 

@@ -46,7 +46,7 @@ const PROTOCOL = 1
 class ProtocolError extends Error {}
 
 /** The part of the stream that a session needs. */
-export interface ControlStream {
+interface ControlStream {
   write(message: ServerMessage): boolean
   /** Number of messages waiting to be sent. */
   backlog(): number

@@ -46,7 +46,7 @@ function toProblems(issue: ZodError['issues'][number]): FieldProblem[] {
   return [{ field, code: 'invalid_value', message }]
 }
 
-export interface ErrorData {
+interface ErrorData {
   code: AppError['code']
   status: number
   request_id: string | null

@@ -11,7 +11,7 @@ import type { Db } from '../engine/db.ts'
 import type { TasksTable } from '../schema.ts'
 import { isOpen, isQueued } from './task-conditions.ts'
 
-export type Warning = RestTask['warnings'][number]
+type Warning = RestTask['warnings'][number]
 export interface Task
   extends Omit<
     Selectable<TasksTable>,

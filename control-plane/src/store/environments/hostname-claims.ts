@@ -1,7 +1,7 @@
 // Stores the hostnames that environments claim besides their own domain. A key gives each name one owner.
 import type { Db } from '../engine/db.ts'
 
-export interface HostHolder {
+interface HostHolder {
   environmentId: number
   organizationId: number
   identifier: string

@@ -13,7 +13,7 @@ export interface SealedVariable {
 /** The columns that may be shown, and those that reveal a change. */
 export type Variable = Omit<Selectable<VariablesTable>, 'sealed'>
 
-export interface By {
+interface By {
   userId: number
   now: number
   revision: number

@@ -6,7 +6,7 @@ import type { Db } from '../engine/db.ts'
 import type { HostReportsTable } from '../schema.ts'
 
 export type HostReport = Selectable<HostReportsTable>
-export type ReportKind = 'status' | 'comment'
+type ReportKind = 'status' | 'comment'
 
 export async function replaceReport(
   db: Db,

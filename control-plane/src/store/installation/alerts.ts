@@ -93,7 +93,7 @@ export async function listNewestCertificates(
   return new Map(rows.map((row) => [row.agentId, row]))
 }
 
-export interface FailedDelivery {
+interface FailedDelivery {
   projectId: number
   projectName: string
   organizationId: number

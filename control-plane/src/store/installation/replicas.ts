@@ -7,7 +7,7 @@ import pg from 'pg'
 import type { Db } from '../engine/db.ts'
 import type { ReplicasTable } from '../schema.ts'
 
-export type Replica = ReplicasTable
+type Replica = ReplicasTable
 
 export interface Hold {
   release(): Promise<void>
@@ -58,7 +58,7 @@ export function holdFile(file: string): Hold | undefined {
 const HOLD = 7_443_021 // arbitrary, the same for every control plane
 const AGAIN_MS = 1_000
 
-export interface PostgresHoldOptions {
+interface PostgresHoldOptions {
   url: string
   /**
    * Returns whether the row still names us; the holder may be our own dead connection that the server has not noticed

@@ -11,7 +11,7 @@ export interface Login extends Omit<Selectable<LoginsTable>, 'scopes'> {
 export interface DeviceLogin extends Omit<Selectable<DeviceLoginsTable>, 'scopes'> {
   scopes: Scope[]
 }
-export type RefreshToken = Selectable<RefreshTokensTable>
+type RefreshToken = Selectable<RefreshTokensTable>
 
 const withScopes = <T extends { scopes: string }>(row: T) => ({
   ...row,

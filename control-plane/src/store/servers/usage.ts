@@ -5,7 +5,7 @@ import { type Selectable, sql } from 'kysely'
 import type { Db } from '../engine/db.ts'
 import type { ServerUsageTable, UsagePointsTable } from '../schema.ts'
 
-export interface EnvironmentUsage {
+interface EnvironmentUsage {
   environmentId: number
   diskBytes: number
   memoryBytes: number
@@ -25,7 +25,7 @@ const SPANS = {
   minute: { ms: 60_000, slots: USAGE.minutes },
   hour: { ms: 3_600_000, slots: USAGE.hours },
 } as const
-export type Span = keyof typeof SPANS
+type Span = keyof typeof SPANS
 
 export async function putServerUsage(db: Db, usage: ServerUsage): Promise<void> {
   const { serverId, ...rest } = usage

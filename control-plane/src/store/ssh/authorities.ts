@@ -4,7 +4,7 @@ import type { Db } from '../engine/db.ts'
 import type { AuthorityPhase, SshAuthoritiesTable, SshHostCertificatesTable } from '../schema.ts'
 
 export type SshAuthority = Selectable<SshAuthoritiesTable>
-export type SshHostCertificate = Selectable<SshHostCertificatesTable>
+type SshHostCertificate = Selectable<SshHostCertificatesTable>
 
 /** Does nothing if the kind already has an authority in this phase, because a concurrent insert was first. */
 export async function insertSshAuthority(

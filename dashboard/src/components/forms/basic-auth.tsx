@@ -4,9 +4,7 @@ import { Secret, Select, Text } from './field.tsx'
 import { Form, text } from './form.tsx'
 
 type Mode = 'own' | 'inherit' | 'off'
-export type Asked =
-  | { mode: 'own'; username: string; password: string }
-  | { mode: 'inherit' | 'off' }
+type Asked = { mode: 'own'; username: string; password: string } | { mode: 'inherit' | 'off' }
 
 interface Props {
   now: { mode: Mode; enabled: boolean; username: string | null }

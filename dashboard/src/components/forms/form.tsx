@@ -16,7 +16,7 @@ import { Note } from '../states.tsx'
 import { say } from '../toast.tsx'
 import css from './form.module.css'
 
-export const FormProblem = createContext<Problem | undefined>(undefined)
+const FormProblem = createContext<Problem | undefined>(undefined)
 
 interface FormProps {
   /** Resolves when the server accepted. */

@@ -14,7 +14,7 @@ export const taskName = (t: Pick<Task, 'id' | 'type' | 'action' | 'reset'>): str
     : `${t.reset ? 'Reset' : KINDS[t.type]} ${t.id}`
 
 /** Why it ended, in a few words. */
-export function outcome(t: Task): string {
+function outcome(t: Task): string {
   if (t.failure) return t.failure.step_title ?? t.failure.message
   if (t.cancel_reason === 'superseded') return `superseded by ${t.superseded_by}`
   if (t.waiting_for) return t.waiting_for.message

@@ -74,7 +74,7 @@ export function toAppError(error: unknown): AppError | undefined {
   return known && new AppError(known[0], known[1])
 }
 
-export function problemOf(ctx: Context, error: AppError, request: FastifyRequest): object {
+function problemOf(ctx: Context, error: AppError, request: FastifyRequest): object {
   return {
     type: `${ctx.baseUrl}/docs/errors/${error.code}`,
     title: ERRORS[error.code][1],

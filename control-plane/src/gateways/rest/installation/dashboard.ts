@@ -36,7 +36,7 @@ else works without it: <a href="/api/docs">the API</a>, and the client: <code>be
 
 const IMMUTABLE = 'public, max-age=31536000, immutable'
 
-export function dashboardPolicy(baseUrl: string, scriptHashes: readonly string[]): string {
+function dashboardPolicy(baseUrl: string, scriptHashes: readonly string[]): string {
   const { protocol, host } = new URL(baseUrl)
   const socket = `${protocol === 'https:' ? 'wss' : 'ws'}://${host}`
   return [

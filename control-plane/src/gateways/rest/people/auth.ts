@@ -19,7 +19,7 @@ const PREFIX = '/api/auth'
 const fromOf = (request: FastifyRequest) => ({ address: request.ip, requestId: request.id })
 
 /** A cookie alone proves nothing, because browsers send it from any page. */
-export function requireOwnOrigin(ctx: Context, request: FastifyRequest): void {
+function requireOwnOrigin(ctx: Context, request: FastifyRequest): void {
   const { origin, cookie } = request.headers
   const site = request.headers['sec-fetch-site']
   const own = new URL(ctx.baseUrl).origin
@@ -29,7 +29,7 @@ export function requireOwnOrigin(ctx: Context, request: FastifyRequest): void {
 }
 
 /** Returns the signed-in user of a browser's request. */
-export async function browserCaller(ctx: Context, request: FastifyRequest): Promise<Caller> {
+async function browserCaller(ctx: Context, request: FastifyRequest): Promise<Caller> {
   requireOwnOrigin(ctx, request)
   return (await signedIn(ctx, request)).caller
 }

@@ -1,7 +1,7 @@
 // The meaning of each error code and what to do next, for the page that the `type` of every problem links to.
 import type { ErrorCode } from '@berth/shared'
 
-export interface ErrorText {
+interface ErrorText {
   means: string
   next: string
 }

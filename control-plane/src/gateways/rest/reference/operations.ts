@@ -6,7 +6,7 @@ import { PROBLEM } from '../http/problem.ts'
 
 export type Json = Record<string, unknown>
 
-export interface Response {
+interface Response {
   description: string
   headers?: Record<string, Json>
   content?: Record<string, { schema: Json }>
@@ -66,7 +66,7 @@ const REPEATABLE: readonly ErrorCode[] = [
 ]
 
 /** Lists every code that an operation may answer with. */
-export function refusalsOf(method: string, { config, isPaged }: RouteFacts): ErrorCode[] {
+function refusalsOf(method: string, { config, isPaged }: RouteFacts): ErrorCode[] {
   const { needs = 'token', errors = [] } = config
   const codes = new Set<ErrorCode>([...EVERYWHERE, ...errors])
   const add = (list: readonly ErrorCode[]): void => list.forEach((code) => void codes.add(code))
@@ -81,7 +81,7 @@ export function refusalsOf(method: string, { config, isPaged }: RouteFacts): Err
 }
 
 /** One response per status, with its possible codes. */
-export function problemResponses(codes: readonly ErrorCode[]): Record<string, Response> {
+function problemResponses(codes: readonly ErrorCode[]): Record<string, Response> {
   const byStatus = Object.groupBy(codes, (code) => String(ERRORS[code][0]))
   return Object.fromEntries(
     Object.entries(byStatus).map(([status, some = []]) => [

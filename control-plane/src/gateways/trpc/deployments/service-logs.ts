@@ -19,7 +19,7 @@ const Asked = z.strictObject({
   since: z.iso.datetime({ offset: true }).optional(),
 })
 
-export type ServiceLogMessage = { kind: 'begun' } | { kind: 'logs'; records: ServiceLogRecord[] }
+type ServiceLogMessage = { kind: 'begun' } | { kind: 'logs'; records: ServiceLogRecord[] }
 
 interface Watcher {
   ctx: Context
