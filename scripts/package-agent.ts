@@ -15,8 +15,6 @@ export const dist = process.env.BERTH_DIST ?? join(root, 'dist')
 const PLATFORM = `${process.platform}-${process.arch}`
 /** Loaded at run time from files next to the bundle, because they contain machine code or read their own files. */
 const BESIDE = ['better-sqlite3', 'node-pty']
-/** Imported by gRPC features that Berth leaves off (channelz, ORCA). */
-const NEVER_LOADED = ['@grpc/proto-loader']
 /** Build tools that those packages name but do not need at run time. */
 const UNUSED = new Set(['node-addon-api'])
 
@@ -39,7 +37,7 @@ export async function bundleAgent(folder: string): Promise<void> {
     platform: 'node',
     treeshake: true,
     input: { 'berth-agent': 'agent/src/main.ts' },
-    external: [...BESIDE, ...NEVER_LOADED],
+    external: BESIDE,
     output: {
       dir: folder,
       format: 'cjs',
@@ -122,6 +120,7 @@ async function copyPackage(name: string, neededBy: string, places: string[]): Pr
 /** A hash over the content of the sources, dependencies, this file and Node.js. */
 function contentHash(): string {
   const globs = ['agent/src/**/*.ts', 'shared/src/**/*.ts', '{agent,shared}/package.json']
+  globs.push('agent/not-needed/*')
   const files = [...globs, 'scripts/{package-agent,agent-flags}.ts', 'pnpm-lock.yaml']
     .flatMap((pattern) => globSync(pattern, { cwd: root }))
     .filter((file) => !file.endsWith('.test.ts'))

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import type { Environment, Server } from '@berth/shared/api'
 import { AttemptState, FailureCode } from '@berth/shared/wire'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { openEngine } from '../../agent/src/machine/docker/engine.ts'
+import { getContainer, openEngine } from '../../agent/src/machine/docker/engine.ts'
 import { environmentPaths } from '../../agent/src/machine/files.ts'
 import { DriftWatch } from '../../agent/src/maintenance/drift.ts'
 import type { Observations } from '../../agent/src/maintenance/observations.ts'
@@ -78,11 +78,9 @@ describe.skipIf(!engine || missing('caddy') || !isRoot)('a ceiling of containers
     expect(await done.verdict(), done.log()).toMatchObject({ state: AttemptState.SUCCEEDED })
     const found: Record<string, unknown> = {}
     for (const { id, labels } of await host.containers(1)) {
-      const path = `/containers/${id}/json`
-      const { HostConfig: c } = await host.engine.ask<{
-        HostConfig: { Memory: number; NanoCpus: number; PidsLimit: number }
-      }>({ method: 'GET', path })
-      found[labels['dev.berth.service'] ?? ''] = [c.Memory / MiB, c.NanoCpus / 1e9, c.PidsLimit]
+      const { HostConfig: c } = await (await getContainer(host.engine, id)).inspect()
+      const [memory, cpus] = [Number(c.Memory) / MiB, Number(c.NanoCpus) / 1e9]
+      found[labels['dev.berth.service'] ?? ''] = [memory, cpus, c.PidsLimit]
     }
     expect(found).toEqual({ web: [64, 0.2, 30], a: [96, 0.2, 30], b: [96, 0.2, 30] })
   })

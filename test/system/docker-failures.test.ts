@@ -3,6 +3,7 @@
 import { AttemptState, FailureCode, StepState } from '@berth/shared/wire'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { answerHosts, openHostQuestion } from '../../agent/src/journal/hostname-files.ts'
+import { getContainer } from '../../agent/src/machine/docker/engine.ts'
 import { DockerHost, httpd } from '../fixtures/docker/server.ts'
 import { dockerEngine, missing } from '../fixtures/platform/components.ts'
 import {
@@ -228,8 +229,9 @@ describe.skipIf(!dockerEngine() || missing('caddy') || !isRoot)('a failed deploy
     }
     const newContainer = ({ taskId }: Deployment): string =>
       `${host.settings.accountPrefix}1-web-${taskId}`
-    const restart = (name: string): Promise<unknown> =>
-      host.engine.ask({ method: 'POST', path: `/containers/${name}/restart`, query: { t: 0 } })
+    const restart = async (name: string): Promise<void> => {
+      await (await getContainer(host.engine, name)).restart({ t: 0 })
+    }
 
     // the new version may be visible for a moment: it was switched in, then the old one came back
     const isSwitched = async (...more: string[]): Promise<void> => {

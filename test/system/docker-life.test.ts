@@ -76,15 +76,10 @@ describe.skipIf(!dockerEngine() || missing('caddy') || !isRoot)('an environment'
       }
     }
     for (const { id, imageId } of await host.containers(environmentId)) {
-      const asked = [
-        `/containers/${id}/json`,
-        `/images/${imageId}/json`,
-        `/images/${imageId}/history`,
-      ]
-      for (const path of asked) {
-        const answer = await engine.ask({ method: 'GET', path })
-        expect(JSON.stringify(answer), path).not.toContain(canary)
-      }
+      const docker = await engine.docker()
+      const [container, image] = [docker.getContainer(id), docker.getImage(imageId)]
+      const answers = [await container.inspect(), await image.inspect(), await image.history()]
+      for (const answer of answers) expect(JSON.stringify(answer)).not.toContain(canary)
     }
     const shown = listProcesses().filter(({ pid }) => readProc(pid, 'cmdline').includes(canary))
     expect(shown).toEqual([])
@@ -284,19 +279,14 @@ manual: { deploy: [echo manual], services: { worker: { run: exec sleep 1000, sto
       )
       expect(deployment.bodies('warning').map(({ code }) => code)).toEqual(['pull_skipped'])
       expect(await host.get(at)).toMatchObject({ text: 'version one\n' })
-      const raw = await host.engine.ask<{
-        Config: { Env: string[]; User: string }
-        HostConfig: { ReadonlyRootfs: boolean; RestartPolicy: { Name: string } }
-      }>({ method: 'GET', path: `/containers/${await idOf(14, 'web')}/json` })
+      const docker = await host.engine.docker()
+      const raw = await docker.getContainer(await idOf(14, 'web')).inspect()
       expect(raw.Config.Env).toContain('PORT=8080')
       expect(raw.Config.Env).toContain(`SERVICE_DOMAIN=${at}`)
       expect(raw.Config.Env).toContain('PLAIN=set for this code by a member')
       expect(raw.Config.User).toBe('65534:65534')
-      const network = await host.engine.ask({
-        method: 'GET',
-        path: `/networks/${networkName(host.settings, 14)}`,
-      })
-      expect(network).toMatchObject({ Internal: true })
+      const network = docker.getNetwork(networkName(host.settings, 14))
+      expect(await network.inspect()).toMatchObject({ Internal: true })
       expect(raw.HostConfig).toMatchObject({
         ReadonlyRootfs: true,
         RestartPolicy: { Name: 'unless-stopped' },

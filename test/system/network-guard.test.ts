@@ -11,6 +11,7 @@ import { METADATA_ADDRESSES } from '@berth/shared'
 import { AttemptState } from '@berth/shared/wire'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { BuildError, buildImage } from '../../agent/src/machine/docker/build/build.ts'
+import { getContainer } from '../../agent/src/machine/docker/engine.ts'
 import { startExec } from '../../agent/src/machine/docker/exec.ts'
 import { findCgroupMounts } from '../../agent/src/machine/process/cgroups.ts'
 import { findSocketListeners } from '../../agent/src/machine/process/ports.ts'
@@ -137,9 +138,8 @@ describe.skipIf(!isRoot || !dockerEngine() || missing('caddy'))('code of an envi
 
   /** Its address, and this machine's address in its network, which is the first of its /26. */
   async function networkOf(environmentId: number, service = 'web') {
-    const path = `/containers/${await idOf(environmentId, service)}/json`
-    type Seen = { NetworkSettings: { Networks: Record<string, { IPAddress: string }> } }
-    const { NetworkSettings } = await host.engine.ask<Seen>({ method: 'GET', path })
+    const container = await getContainer(host.engine, await idOf(environmentId, service))
+    const { NetworkSettings } = await container.inspect()
     const address = Object.values(NetworkSettings.Networks)[0]?.IPAddress ?? ''
     const at = (offset: number): string =>
       address.replace(/\d+$/, (n) => String(Math.floor(Number(n) / 64) * 64 + offset))

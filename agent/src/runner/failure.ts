@@ -2,7 +2,7 @@
 // is thrown is a defect of Berth and is reported as `internal`.
 import { hostname } from 'node:os'
 import { FailureCode } from '@berth/shared/wire'
-import { EngineError } from '../machine/docker/engine.ts'
+import { EngineError } from '../machine/docker/engine-error.ts'
 import { isDiskFull } from '../machine/git/failure.ts'
 import { EdgeError } from '../proxy/protocol.ts'
 

@@ -1,10 +1,11 @@
 // Reads files out of a container: the engine's archive of a path, as a stream. No path of the container is ever opened
 // on the host; each entry has a kind, so callers can take regular files only.
 import { posix } from 'node:path'
+import type { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
-import { ENGINE } from '@berth/shared'
 import { extract } from 'tar-stream'
-import { type Engine, isNotFound, toEngineError } from './engine.ts'
+import { type Engine, getContainer } from './engine.ts'
+import { orMissing, toEngineError } from './engine-error.ts'
 
 export interface ArchivedFile {
   /** Below the requested folder. */
@@ -22,10 +23,7 @@ export async function containerFolder(
   id: string,
   wanted: string | null,
 ): Promise<string> {
-  const { Config } = await engine.ask<{ Config: { WorkingDir?: string } }>({
-    method: 'GET',
-    path: `/containers/${encodeURIComponent(id)}/json`,
-  })
+  const { Config } = await (await getContainer(engine, id)).inspect()
   return posix.resolve('/', Config.WorkingDir || '/', wanted ?? '.')
 }
 
@@ -39,17 +37,8 @@ export async function* readArchive(
 ): AsyncGenerator<ArchivedFile> {
   const asked =
     root.length === 0 ? `${folder === '/' ? '' : folder}/.` : posix.join(folder, ...root)
-  const request = {
-    method: 'GET' as const,
-    path: `/containers/${encodeURIComponent(id)}/archive`,
-    query: { path: asked },
-    timeoutMs: ENGINE.callMs,
-    signal,
-  }
-  const stream = await engine.open(request).catch((error: unknown) => {
-    if (isNotFound(error)) return undefined
-    throw error
-  })
+  const container = await getContainer(engine, id, { signal })
+  const stream = (await orMissing(container.getArchive({ path: asked }))) as Readable | undefined
   if (!stream) return
   const entries = extract()
   const flow = pipeline(stream, entries)

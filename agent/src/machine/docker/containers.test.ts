@@ -18,6 +18,7 @@ import {
   stopContainer,
   waitContainer,
 } from './containers.ts'
+import { getContainer } from './engine.ts'
 import { type EngineEvent, events } from './events.ts'
 import { DockerFixture } from './lab.testing.ts'
 import { tailLogs } from './logs.ts'
@@ -40,12 +41,10 @@ describe.skipIf(!dockerEngine())('a container', () => {
     fixture = new DockerFixture()
   })
   afterAll(() => fixture.close())
-  const raw = (id: string) =>
-    fixture.engine.ask<{
-      HostConfig: Record<string, unknown>
-      Config: Record<string, unknown>
-      NetworkSettings: { Ports: object }
-    }>({ method: 'GET', path: `/containers/${id}/json` })
+  const raw = async (id: string) => {
+    const { Config, ...rest } = await (await getContainer(fixture.engine, id)).inspect()
+    return { ...rest, Config: Config as Record<string, unknown> }
+  }
   const output = (id: string) => tailLogs(fixture.engine, id, 1_000)
 
   test('has every limit of the table, and no way to the host', async () => {

@@ -1,8 +1,11 @@
 // Creates, inspects and ends the containers of environments, from plain data and with the same limits for all. A
 // container shares nothing with the host but single read-only files and named volumes; no port is published.
 import { readFileSync } from 'node:fs'
+import type { Readable } from 'node:stream'
 import { CONTAINERS, ENGINE } from '@berth/shared'
-import { type Engine, EngineError, isNotFound } from './engine.ts'
+import type { ContainerInspectInfo, HostConfig, MountSettings } from 'dockerode'
+import { type Engine, getContainer } from './engine.ts'
+import { EngineError, orMissing } from './engine-error.ts'
 import { LABELS, type OwnerSettings, ownedFilter } from './names.ts'
 
 /** What recipes decide about a container; this file decides the rest. */
@@ -51,15 +54,15 @@ const CAPABILITIES = [
   'KILL',
 ]
 
-const binds = ({ mounts }: ContainerSpec): object[] => [
+const binds = ({ mounts }: ContainerSpec): MountSettings[] => [
   ...mounts.file.map(({ source, target }) => ({
-    Type: 'bind',
+    Type: 'bind' as const,
     Source: source,
     Target: target,
     ReadOnly: true,
   })),
   ...mounts.volumes.map(({ name, path, readOnly }) => ({
-    Type: 'volume',
+    Type: 'volume' as const,
     Source: name,
     Target: path,
     ReadOnly: readOnly,
@@ -72,7 +75,7 @@ export function openFiles(limits = readFileSync('/proc/self/limits', 'utf8')): n
   return Math.min(CONTAINERS.files, hard === undefined ? CONTAINERS.files : Number(hard))
 }
 
-const toHostConfig = (spec: ContainerSpec): object => ({
+const toHostConfig = (spec: ContainerSpec): HostConfig => ({
   Memory: spec.memoryBytes,
   MemorySwap: spec.memoryBytes, // equal to Memory: no swap
   NanoCpus: Math.round(spec.cpus * 1e9),
@@ -102,50 +105,39 @@ const toHostConfig = (spec: ContainerSpec): object => ({
 
 /** Returns the id. Throws a 'conflict' when the name is taken. */
 export async function createContainer(engine: Engine, spec: ContainerSpec): Promise<string> {
-  const { Id } = await engine.ask<{ Id: string }>({
-    method: 'POST',
-    path: '/containers/create',
-    query: { name: spec.name },
-    body: {
-      Image: spec.image,
-      ...(spec.entrypoint ? { Entrypoint: spec.entrypoint } : {}),
-      ...(spec.command ? { Cmd: spec.command } : {}),
-      ...(spec.user ? { User: spec.user } : {}),
-      ...(spec.workingDir ? { WorkingDir: spec.workingDir } : {}),
-      Env: spec.env,
-      Labels: spec.labels,
-      Tty: false,
-      OpenStdin: false,
-      StopTimeout: Math.ceil(spec.stopTimeoutMs / 1_000),
-      HostConfig: toHostConfig(spec),
-      NetworkingConfig: { EndpointsConfig: { [spec.network]: { Aliases: spec.aliases } } },
-    },
+  const docker = await engine.docker()
+  const { id } = await docker.createContainer({
+    name: spec.name,
+    Image: spec.image,
+    ...(spec.entrypoint ? { Entrypoint: spec.entrypoint } : {}),
+    ...(spec.command ? { Cmd: spec.command } : {}),
+    ...(spec.user ? { User: spec.user } : {}),
+    ...(spec.workingDir ? { WorkingDir: spec.workingDir } : {}),
+    Env: spec.env,
+    Labels: spec.labels,
+    Tty: false,
+    OpenStdin: false,
+    StopTimeout: Math.ceil(spec.stopTimeoutMs / 1_000),
+    HostConfig: toHostConfig(spec),
+    NetworkingConfig: { EndpointsConfig: { [spec.network]: { Aliases: spec.aliases } } },
   })
-  return Id
+  return id
 }
 
-const at = (id: string, verb = ''): string => `/containers/${encodeURIComponent(id)}${verb}`
-
 export async function startContainer(engine: Engine, id: string): Promise<void> {
-  await engine.ask({ method: 'POST', path: at(id, '/start') })
+  await (await getContainer(engine, id)).start()
 }
 
 /** SIGTERM, then SIGKILL after `timeoutMs`. Succeeds when the container is stopped already, or missing. */
 export async function stopContainer(engine: Engine, id: string, timeoutMs: number): Promise<void> {
   const seconds = Math.ceil(timeoutMs / 1_000)
-  await orGone(
-    engine.ask({
-      method: 'POST',
-      path: at(id, '/stop'),
-      query: { t: seconds },
-      timeoutMs: seconds * 1_000 + ENGINE.stopMs,
-    }),
-  )
+  const container = await getContainer(engine, id, { timeoutMs: seconds * 1_000 + ENGINE.stopMs })
+  await orMissing(container.stop({ t: seconds }))
 }
 
 export async function killContainer(engine: Engine, id: string, signal = 'SIGKILL'): Promise<void> {
   try {
-    await orGone(engine.ask({ method: 'POST', path: at(id, '/kill'), query: { signal } }))
+    await orMissing((await getContainer(engine, id)).kill({ signal }))
   } catch (error) {
     if (!(error instanceof EngineError && error.kind === 'conflict')) throw error // not running
   }
@@ -154,26 +146,19 @@ export async function killContainer(engine: Engine, id: string, signal = 'SIGKIL
 /** Removes its anonymous volumes too. Kills a running container. */
 export async function removeContainer(engine: Engine, id: string): Promise<void> {
   try {
-    await orGone(engine.ask({ method: 'DELETE', path: at(id), query: { force: true, v: true } }))
+    await orMissing((await getContainer(engine, id)).remove({ force: true, v: true }))
   } catch (error) {
     if (!/removal of container .* is already in progress/.test((error as Error).message))
       throw error
   }
 }
 
-const orGone = <T>(call: Promise<T>): Promise<T | undefined> =>
-  call.catch((error: unknown) => {
-    if (isNotFound(error)) return undefined
-    throw error
-  })
-
 export async function setRestartPolicy(
   engine: Engine,
   id: string,
   policy: RestartPolicy,
 ): Promise<void> {
-  const body = { RestartPolicy: { Name: policy } }
-  await engine.ask({ method: 'POST', path: at(id, '/update'), body })
+  await (await getContainer(engine, id)).update({ RestartPolicy: { Name: policy } })
 }
 
 export type ContainerState = 'created' | 'running' | 'restarting' | 'exited' | 'dead'
@@ -198,24 +183,6 @@ export interface Observed {
   pid: number | undefined
 }
 
-interface RawContainer {
-  Id: string
-  Created: string
-  Name: string
-  Image: string
-  RestartCount: number
-  State: {
-    Status: string
-    ExitCode: number
-    OOMKilled: boolean
-    StartedAt: string
-    FinishedAt: string
-    Pid: number
-  }
-  Config: { Labels: Record<string, string> | null }
-  NetworkSettings: { Networks: Record<string, { IPAddress: string }> | null }
-}
-
 const STATES: Record<string, ContainerState> = {
   created: 'created',
   running: 'running',
@@ -226,7 +193,7 @@ const STATES: Record<string, ContainerState> = {
   dead: 'dead',
 }
 
-function toObserved(raw: RawContainer): Observed {
+function toObserved(raw: ContainerInspectInfo): Observed {
   const addresses = Object.values(raw.NetworkSettings.Networks ?? {}).map((n) => n.IPAddress)
   return {
     id: raw.Id,
@@ -250,7 +217,7 @@ function toObserved(raw: RawContainer): Observed {
 
 /** By id or name; undefined when there is none. */
 export async function inspectContainer(engine: Engine, id: string): Promise<Observed | undefined> {
-  const raw = await orGone(engine.ask<RawContainer>({ method: 'GET', path: at(id, '/json') }))
+  const raw = await orMissing((await getContainer(engine, id)).inspect())
   return raw && toObserved(raw)
 }
 
@@ -270,22 +237,17 @@ export async function waitContainer(
   id: string,
   signal?: AbortSignal,
 ): Promise<{ exitCode: number; outOfMemory: boolean }> {
-  const { StatusCode } = await engine.askLong<{ StatusCode: number }>({
-    method: 'POST',
-    path: at(id, '/wait'),
-    query: { condition: 'not-running' },
-    signal,
-  })
+  const container = await getContainer(engine, id, { isLong: true, signal })
+  const { StatusCode } = await container.wait({ condition: 'not-running' })
   const seen = await inspectContainer(engine, id)
   return { exitCode: StatusCode, outOfMemory: seen?.outOfMemory ?? false }
 }
 
 /** Whether its image has /bin/sh; works on a created container, running or not. */
 export async function hasShell(engine: Engine, id: string): Promise<boolean> {
-  const answer = await orGone(
-    engine.ask({ method: 'HEAD', path: at(id, '/archive'), query: { path: '/bin/sh' } }),
-  )
-  return answer !== undefined
+  const container = await getContainer(engine, id)
+  const answer: Readable | undefined = await orMissing(container.infoArchive({ path: '/bin/sh' }))
+  return answer?.resume() !== undefined
 }
 
 export interface OwnedContainer {
@@ -303,20 +265,9 @@ export async function listOwnedContainers(
   settings: OwnerSettings,
   environmentId?: number,
 ): Promise<OwnedContainer[]> {
-  const found = await engine.ask<
-    {
-      Id: string
-      Created: number
-      Names: string[]
-      State: string
-      ImageID: string
-      Labels: Record<string, string>
-    }[]
-  >({
-    method: 'GET',
-    path: '/containers/json',
-    query: { all: true, filters: ownedFilter(settings, environmentId) },
-  })
+  const docker = await engine.docker()
+  const filters = ownedFilter(settings, environmentId)
+  const found = await docker.listContainers({ all: true, filters })
   return found.map((raw) => ({
     id: raw.Id,
     name: raw.Names[0]?.replace(/^\//, '') ?? '',

@@ -10,19 +10,18 @@ type Labelled = { Labels: Record<string, string> | null }
 const BUILT_IN = new Set(['bridge', 'host', 'none'])
 
 export const readEngineId = async (engine: Engine): Promise<string> =>
-  (await engine.ask<{ ID?: string }>({ method: 'GET', path: '/info' })).ID ?? ''
+  (await (await engine.docker()).info()).ID ?? ''
 
 /** Whether a container, image, volume or network lacks our label. */
 export async function holdsForeign(engine: Engine, settings: OwnerSettings): Promise<boolean> {
-  const ask = <T>(path: string): Promise<T> =>
-    engine.ask<T>({ method: 'GET', path, query: path === '/volumes' ? {} : { all: true } })
+  const docker = await engine.docker()
   const [containers, images, volumes, networks] = await Promise.all([
-    ask<Labelled[]>('/containers/json'),
-    ask<Labelled[]>('/images/json'),
-    ask<{ Volumes: Labelled[] | null }>('/volumes'),
-    ask<(Labelled & { Name: string })[]>('/networks'),
+    docker.listContainers({ all: true }),
+    docker.listImages({ all: true }),
+    docker.listVolumes(),
+    docker.listNetworks(),
   ])
-  const all = [
+  const all: { Labels?: Record<string, string> | null | undefined }[] = [
     ...containers,
     ...images,
     ...(volumes.Volumes ?? []),
@@ -46,11 +45,7 @@ interface RawUsage {
 
 /** Walks every volume and layer, which takes minutes on a large engine; runs in the background. */
 export async function measureEngine(engine: Engine, settings: OwnerSettings): Promise<EngineUsage> {
-  const raw = await engine.ask<RawUsage>({
-    method: 'GET',
-    path: '/system/df',
-    timeoutMs: ENGINE.measureMs,
-  })
+  const raw: RawUsage = await (await engine.docker({ timeoutMs: ENGINE.measureMs })).df()
   const environments = new Map<number, number>()
   const add = ({ Labels }: Labelled, bytes: number): void => {
     const id = Number(Labels?.[LABELS.environment])
@@ -69,13 +64,12 @@ export async function pruneBuildCache(
   engine: Engine,
   bounds: { olderMs: number; keepBytes: number },
 ): Promise<number> {
-  const prune = async (query: Record<string, string | number | boolean>): Promise<number> => {
-    const { SpaceReclaimed = 0 } = await engine.ask<{ SpaceReclaimed?: number }>({
-      method: 'POST',
-      path: '/build/prune',
-      query: { all: true, ...query },
-      timeoutMs: ENGINE.measureMs,
-    })
+  const prune = async (query: Record<string, string | number>): Promise<number> => {
+    const options = { all: true, ...query }
+    const { SpaceReclaimed = 0 } = await engine.dial<{ SpaceReclaimed?: number }>(
+      { method: 'POST', path: '/build/prune?', options }, // `pruneBuilder` does not pass them on
+      { timeoutMs: ENGINE.measureMs },
+    )
     return SpaceReclaimed
   }
   const until = `${Math.round(bounds.olderMs / 3_600_000)}h`

@@ -8,7 +8,9 @@ import { BUILDS } from '@berth/shared'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { dockerEngine } from '../../../../test/fixtures/platform/components.ts'
 import { buildImage } from './build/build.ts'
-import { type Engine, engineFacts, isEngineUp, openEngine, toEngineError } from './engine.ts'
+import type { CallOptions } from './client.ts'
+import { type Engine, engineFacts, getContainer, isEngineUp, openEngine } from './engine.ts'
+import { toEngineError } from './engine-error.ts'
 import { events } from './events.ts'
 import { followLogs } from './logs.ts'
 
@@ -32,7 +34,9 @@ function fake(listener: RequestListener): Promise<Engine> {
     server?.listen(dockerSocket, () => resolve(openEngine({ dockerSocket })))
   })
 }
-const get = { method: 'GET', path: '/info' } as const
+const ask = async (engine: Engine, options?: CallOptions) => (await engine.docker(options)).info()
+const open = async (engine: Engine, options?: CallOptions) =>
+  (await engine.docker(options)).getEvents()
 
 describe.skipIf(!dockerEngine())('a real engine', () => {
   test('says what it is', async () => {
@@ -44,7 +48,9 @@ describe.skipIf(!dockerEngine())('a real engine', () => {
     expect(facts.storage).not.toBe('')
     expect(facts.dataRoot).toMatch(/^\//)
     expect(await isEngineUp(engine, 5_000)).toBe(true)
-    await expect(engine.ask({ method: 'GET', path: '/containers/no/json' })).rejects.toMatchObject({
+    await expect(
+      getContainer(engine, 'no').then((container) => container.inspect()),
+    ).rejects.toMatchObject({
       kind: 'not_found',
       status: 404,
       message: 'No such container: no',
@@ -57,8 +63,8 @@ describe('without an engine a call is unavailable', () => {
     const dockerSocket = join(folder, 'none.sock')
     const engine = openEngine({ dockerSocket })
     const away = { kind: 'unavailable', message: `connect ENOENT ${dockerSocket}` }
-    await expect(engine.ask(get)).rejects.toMatchObject(away)
-    await expect(engine.open(get)).rejects.toMatchObject(away)
+    await expect(ask(engine)).rejects.toMatchObject(away)
+    await expect(open(engine)).rejects.toMatchObject(away)
     await expect(followLogs(engine, 'x', { onRecord: () => {} })).rejects.toMatchObject(away)
     await expect(events(engine, new AbortController().signal).next()).rejects.toMatchObject(away)
     expect(await isEngineUp(engine, 5_000)).toBe(false)
@@ -67,7 +73,7 @@ describe('without an engine a call is unavailable', () => {
   test('where nobody listens on it', async () => {
     const dockerSocket = join(folder, 'file.sock')
     writeFileSync(dockerSocket, '')
-    await expect(openEngine({ dockerSocket }).ask(get)).rejects.toMatchObject({
+    await expect(ask(openEngine({ dockerSocket }))).rejects.toMatchObject({
       kind: 'unavailable',
       message: `connect ECONNREFUSED ${dockerSocket}`,
     })
@@ -75,18 +81,18 @@ describe('without an engine a call is unavailable', () => {
 
   test('where it does not answer', async () => {
     const engine = await fake(() => {})
-    await expect(engine.ask({ ...get, timeoutMs: 50 })).rejects.toMatchObject({
+    await expect(ask(engine, { timeoutMs: 50 })).rejects.toMatchObject({
       kind: 'unavailable',
       message: 'no answer to GET /info in 0.05 s',
     })
-    await expect(engine.open({ ...get, timeoutMs: 50 })).rejects.toMatchObject({
+    await expect(open(engine, { timeoutMs: 50 })).rejects.toMatchObject({
       kind: 'unavailable',
     })
   })
 
   test('where it begins an answer and never ends it', async () => {
     const engine = await fake((_request, response) => void response.write('{"a":'))
-    await expect(engine.ask({ ...get, timeoutMs: 100 })).rejects.toMatchObject({
+    await expect(ask(engine, { timeoutMs: 100 })).rejects.toMatchObject({
       kind: 'unavailable',
       message: 'no answer to GET /info in 0.1 s',
     })
@@ -97,8 +103,8 @@ describe('without an engine a call is unavailable', () => {
       request.resume()
       response.write('{"a":', () => response.destroy())
     })
-    await expect(engine.ask(get)).rejects.toMatchObject({ kind: 'unavailable' })
-    await expect(engine.askLong(get)).rejects.toMatchObject({ kind: 'unavailable' })
+    await expect(ask(engine)).rejects.toMatchObject({ kind: 'unavailable' })
+    await expect(ask(engine, { isLong: true })).rejects.toMatchObject({ kind: 'unavailable' })
     const signal = new AbortController().signal
     await expect(events(engine, signal).next()).rejects.toMatchObject({ kind: 'unavailable' })
   })
@@ -113,9 +119,9 @@ describe('without an engine a call is unavailable', () => {
 test('a canceled call is canceled, whenever that is', async () => {
   const engine = await fake((_request, response) => void response.write('{'))
   const canceled = { kind: 'canceled' }
-  await expect(engine.ask({ ...get, signal: AbortSignal.abort() })).rejects.toMatchObject(canceled)
+  await expect(ask(engine, { signal: AbortSignal.abort() })).rejects.toMatchObject(canceled)
   const abort = new AbortController()
-  const call = engine.askLong({ ...get, signal: abort.signal })
+  const call = ask(engine, { isLong: true, signal: abort.signal })
   setTimeout(() => abort.abort(), 50)
   await expect(call).rejects.toMatchObject(canceled)
 })
@@ -131,7 +137,7 @@ test.each([
     response.writeHead(status, { 'content-type': 'application/json' })
     response.end(JSON.stringify({ message }))
   })
-  await expect(engine.ask(get)).rejects.toMatchObject({ kind, status, message })
+  await expect(ask(engine)).rejects.toMatchObject({ kind, status, message })
 })
 
 test('a reason is one line, and not longer than a person reads', () => {
@@ -142,7 +148,7 @@ test('a reason is one line, and not longer than a person reads', () => {
 
 test('an answer that is not JSON is refused', async () => {
   const engine = await fake((_request, response) => void response.end('{"a"'))
-  await expect(engine.ask(get)).rejects.toMatchObject({ kind: 'refused' })
+  await expect(ask(engine)).rejects.toMatchObject({ kind: 'refused' })
 })
 
 describe('a build whose engine', () => {

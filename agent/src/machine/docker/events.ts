@@ -1,6 +1,8 @@
 // Streams the engine's events about containers and networks. The stream ends with an EngineError when the connection
 // breaks; the caller then inspects the current state and opens it again.
-import { type Engine, EngineError, toEngineError } from './engine.ts'
+import type { Readable } from 'node:stream'
+import type { Engine } from './engine.ts'
+import { EngineError, toEngineError } from './engine-error.ts'
 import { readMessages } from './messages.ts'
 
 export interface EngineEvent {
@@ -28,11 +30,11 @@ export async function* events(
   signal: AbortSignal,
   onOpen?: () => void,
 ): AsyncGenerator<EngineEvent> {
-  const filters = JSON.stringify({ type: ['container', 'network'] })
   try {
-    const stream = await engine.open({ method: 'GET', path: '/events', query: { filters }, signal })
+    const docker = await engine.docker({ signal })
+    const stream = await docker.getEvents({ filters: { type: ['container', 'network'] } })
     onOpen?.()
-    for await (const raw of readMessages<RawEvent>(stream)) yield toEvent(raw)
+    for await (const raw of readMessages<RawEvent>(stream as Readable)) yield toEvent(raw)
   } catch (error) {
     if (signal.aborted) return
     throw toEngineError(error, signal)

@@ -1,8 +1,9 @@
 // An interactive command inside a running container, with or without a terminal. The engine cannot end one; a caller
 // that must takes its host pid and ends the process tree.
 import type { Duplex } from 'node:stream'
-import { type Engine, toEngineError } from './engine.ts'
-import { hijack } from './hijack.ts'
+import { type Engine, getContainer } from './engine.ts'
+import { toEngineError } from './engine-error.ts'
+import { readExitCode, readPid } from './exec.ts'
 import { readFrames } from './logs.ts'
 
 export interface TalkSpec {
@@ -23,71 +24,41 @@ export interface TalkingExec {
   exited: Promise<number | undefined>
 }
 
-interface ExecState {
-  Running: boolean
-  ExitCode: number | null
-  Pid: number
-}
-
 export async function talkToExec(
   engine: Engine,
   containerId: string,
   spec: TalkSpec,
 ): Promise<TalkingExec> {
-  const { line, close } = engine.lease()
   const hasTerminal = spec.terminal !== null
-  try {
-    const { Id } = await engine.ask<{ Id: string }>({
-      method: 'POST',
-      path: `/containers/${encodeURIComponent(containerId)}/exec`,
-      body: {
-        AttachStdin: true,
-        AttachStdout: true,
-        AttachStderr: true,
-        Tty: hasTerminal,
-        Cmd: spec.argv,
-        Env: spec.env,
-      },
-    })
-    const path = `/exec/${Id}`
-    const look = (): Promise<ExecState> =>
-      engine.ask<ExecState>({ method: 'GET', path: `${path}/json` })
-    const resize: TalkingExec['resize'] = ({ columns, rows }) => {
-      const query = { w: columns, h: rows }
-      engine.ask({ method: 'POST', path: `${path}/resize`, query }).catch(() => undefined)
-    }
-    const body = { Detach: false, Tty: hasTerminal }
-    const stream = await hijack(line, { path: `${path}/start`, protocol: 'tcp', body })
-    if (spec.terminal) resize(spec.terminal)
-    const exited = (async () => {
-      try {
-        if (hasTerminal) {
-          for await (const chunk of stream as AsyncIterable<Buffer>)
-            await spec.onOutput('out', chunk)
-        } else {
-          for await (const { fd, bytes } of readFrames(stream)) {
-            await spec.onOutput(fd === 2 ? 'err' : 'out', Buffer.from(bytes))
-          }
-        }
-      } catch (error) {
-        throw toEngineError(error)
-      } finally {
-        close()
-      }
-      const { Running, ExitCode } = await look()
-      return Running || ExitCode === null ? undefined : ExitCode
-    })()
-    return {
-      input: stream,
-      resize,
-      exited,
-      async pid() {
-        const { Running, Pid } = await look()
-        return Running && Pid > 0 ? Pid : undefined
-      },
-    }
-  } catch (error) {
-    close()
-    throw toEngineError(error)
+  const container = await getContainer(engine, containerId)
+  const exec = await container.exec({
+    AttachStdin: true,
+    AttachStdout: true,
+    AttachStderr: true,
+    Tty: hasTerminal,
+    Cmd: spec.argv,
+    Env: spec.env,
+  })
+  const resize: TalkingExec['resize'] = ({ columns, rows }) => {
+    exec.resize({ w: columns, h: rows }).catch(() => undefined)
   }
+  const stream = await exec.start({ hijack: true, Detach: false, Tty: hasTerminal })
+  if (spec.terminal) resize(spec.terminal)
+  const exited = (async () => {
+    try {
+      if (hasTerminal) {
+        for await (const chunk of stream as AsyncIterable<Buffer>) await spec.onOutput('out', chunk)
+      } else {
+        for await (const { fd, bytes } of readFrames(stream)) {
+          await spec.onOutput(fd === 2 ? 'err' : 'out', Buffer.from(bytes))
+        }
+      }
+    } catch (error) {
+      throw toEngineError(error)
+    } finally {
+      stream.destroy()
+    }
+    return readExitCode(exec)
+  })()
+  return { input: stream, resize, exited, pid: () => readPid(exec) }
 }

@@ -1,7 +1,9 @@
 // A command inside a running container. The engine cannot end one; a caller that must takes its host pid and ends the
 // process tree. The argv holds no secret values; variables come from the mounted file.
-import { posix } from 'node:path'
-import { type Engine, toEngineError } from './engine.ts'
+import type { Exec } from 'dockerode'
+import { containerFolder } from './archive.ts'
+import { type Engine, getContainer } from './engine.ts'
+import { toEngineError } from './engine-error.ts'
 import { readFrames } from './logs.ts'
 
 export interface ExecSpec {
@@ -20,43 +22,19 @@ export interface RunningExec {
   exited: Promise<number | undefined>
 }
 
-interface ExecState {
-  Running: boolean
-  ExitCode: number | null
-  Pid: number
-}
-
-async function workingDirectory(engine: Engine, id: string, wanted: string): Promise<string> {
-  const { Config } = await engine.ask<{ Config: { WorkingDir?: string } }>({
-    method: 'GET',
-    path: `/containers/${encodeURIComponent(id)}/json`,
-  })
-  return posix.resolve('/', Config.WorkingDir || '/', wanted)
-}
-
 /** Resolves when the command runs, or has run already. */
 export async function startExec(engine: Engine, id: string, spec: ExecSpec): Promise<RunningExec> {
+  const container = await getContainer(engine, id)
   const directory =
-    spec.directory === null ? null : await workingDirectory(engine, id, spec.directory)
-  const made = await engine.ask<{ Id: string }>({
-    method: 'POST',
-    path: `/containers/${encodeURIComponent(id)}/exec`,
-    body: {
-      AttachStdout: true,
-      AttachStderr: true,
-      Cmd: spec.argv,
-      Env: spec.env,
-      ...(directory === null ? {} : { WorkingDir: directory }),
-    },
+    spec.directory === null ? null : await containerFolder(engine, id, spec.directory)
+  const exec = await container.exec({
+    AttachStdout: true,
+    AttachStderr: true,
+    Cmd: spec.argv,
+    Env: spec.env,
+    ...(directory === null ? {} : { WorkingDir: directory }),
   })
-  const path = `/exec/${made.Id}`
-  const look = (): Promise<ExecState> =>
-    engine.ask<ExecState>({ method: 'GET', path: `${path}/json` })
-  const stream = await engine.open({
-    method: 'POST',
-    path: `${path}/start`,
-    body: { Detach: false, Tty: false },
-  })
+  const stream = await exec.start({ Detach: false, Tty: false })
   const exited = (async () => {
     try {
       for await (const { fd, bytes } of readFrames(stream)) {
@@ -65,14 +43,19 @@ export async function startExec(engine: Engine, id: string, spec: ExecSpec): Pro
     } catch (error) {
       throw toEngineError(error)
     }
-    const { Running, ExitCode } = await look()
-    return Running || ExitCode === null ? undefined : ExitCode
+    return readExitCode(exec)
   })()
-  return {
-    exited,
-    async pid() {
-      const { Running, Pid } = await look()
-      return Running && Pid > 0 ? Pid : undefined
-    },
-  }
+  return { exited, pid: () => readPid(exec) }
+}
+
+/** Undefined when its container ended first. */
+export async function readExitCode(exec: Exec): Promise<number | undefined> {
+  const { Running, ExitCode } = await exec.inspect()
+  return Running || ExitCode === null ? undefined : ExitCode
+}
+
+/** On the host; undefined when it has ended. */
+export async function readPid(exec: Exec): Promise<number | undefined> {
+  const { Running, Pid } = await exec.inspect()
+  return Running && Pid > 0 ? Pid : undefined
 }

@@ -1,6 +1,10 @@
 // Pulls, inspects, tags and removes images. Removal is never forced, so an image that a container uses stays.
+import type { Readable } from 'node:stream'
 import { ENGINE } from '@berth/shared'
-import { type Engine, EngineError, isNotFound, toEngineError } from './engine.ts'
+import type { ImageInspectInfo } from 'dockerode'
+import type { CallOptions } from './client.ts'
+import type { Engine } from './engine.ts'
+import { EngineError, isNotFound, orMissing, saysDiskFull, toEngineError } from './engine-error.ts'
 import { readMessages } from './messages.ts'
 import {
   isImageName,
@@ -21,32 +25,12 @@ export interface Image {
   size: number
 }
 
-interface RawImage {
-  Id: string
-  Size: number
-  RepoTags: string[] | null
-  RepoDigests: string[] | null
-  Config: {
-    Entrypoint: string[] | null
-    Cmd: string[] | null
-    Env: string[] | null
-    WorkingDir: string
-    User: string
-    Labels?: Record<string, string> | null
-  } | null
-}
+/** By reference or id; the client does not encode it. */
+const getImage = async (engine: Engine, reference: string, options?: CallOptions) =>
+  (await engine.docker(options)).getImage(reference.split('/').map(encodeURIComponent).join('/'))
 
-const at = (reference: string, verb = ''): string =>
-  `/images/${reference.split('/').map(encodeURIComponent).join('/')}${verb}`
-
-async function readImage(engine: Engine, reference: string): Promise<RawImage | undefined> {
-  try {
-    return await engine.ask<RawImage>({ method: 'GET', path: at(reference, '/json') })
-  } catch (error) {
-    if (isNotFound(error)) return undefined
-    throw error
-  }
-}
+const readImage = async (engine: Engine, name: string): Promise<ImageInspectInfo | undefined> =>
+  orMissing((await getImage(engine, name)).inspect())
 
 /** By reference or id; undefined when there is none. */
 export async function inspectImage(engine: Engine, reference: string): Promise<Image | undefined> {
@@ -70,10 +54,10 @@ export async function findPulled(engine: Engine, reference: string): Promise<Ima
   return names.some((name) => familiar(name) === wanted) ? toImage(raw) : undefined
 }
 
-function toImage(raw: RawImage): Image {
+function toImage(raw: ImageInspectInfo): Image {
   return {
     id: raw.Id,
-    entrypoint: raw.Config?.Entrypoint ?? [],
+    entrypoint: [raw.Config?.Entrypoint ?? []].flat(),
     cmd: raw.Config?.Cmd ?? [],
     env: raw.Config?.Env ?? [],
     workingDir: raw.Config?.WorkingDir ?? '',
@@ -111,16 +95,14 @@ export async function pullImage(
   const timer = setTimeout(() => silence.abort(), ENGINE.pullSilenceMs)
   let digest = ''
   try {
-    const stream = await engine.open({
-      method: 'POST',
-      path: '/images/create',
-      query: { fromImage: withTag(reference) },
+    const docker = await engine.docker({
       timeoutMs: ENGINE.pullSilenceMs,
       signal: signal ? AbortSignal.any([signal, silence.signal]) : silence.signal,
     })
-    for await (const message of readMessages<PullMessage>(stream)) {
+    const stream = await docker.createImage({ fromImage: withTag(reference) })
+    for await (const message of readMessages<PullMessage>(stream as Readable)) {
       timer.refresh()
-      if (message.error) throw toEngineError(refusal(message.error))
+      if (message.error) throw refusal(message.error)
       const isProgress = message.progressDetail && Object.keys(message.progressDetail).length > 0
       if (!message.status || isProgress) continue
       digest = /^Digest: (\S+)$/.exec(message.status)?.[1] ?? digest
@@ -142,8 +124,7 @@ export async function pullImage(
 }
 
 const refusal = (message: string): EngineError => {
-  const { kind } = toEngineError(Object.assign(new Error(message), { statusCode: 500 }))
-  return new EngineError(kind, message.trim())
+  return new EngineError(saysDiskFull(message) ? 'disk_full' : 'refused', message.trim())
 }
 
 const withTag = (reference: string): string =>
@@ -151,7 +132,7 @@ const withTag = (reference: string): string =>
 
 export async function tagImage(engine: Engine, reference: string, name: string): Promise<void> {
   const [, repo = name, tag = 'latest'] = /^(.+?)(?::([^:/]+))?$/.exec(name) ?? []
-  await engine.ask({ method: 'POST', path: at(reference, '/tag'), query: { repo, tag } })
+  await (await getImage(engine, reference)).tag({ repo, tag })
 }
 
 /** Removes a name, or an id with its last name; idempotent. 'in_use' when a container or another image needs it. */
@@ -160,8 +141,8 @@ export async function removeImage(
   reference: string,
 ): Promise<'removed' | 'in_use'> {
   try {
-    const timeoutMs = ENGINE.removeImageMs
-    await engine.ask({ method: 'DELETE', path: at(reference), query: { force: false }, timeoutMs })
+    const image = await getImage(engine, reference, { timeoutMs: ENGINE.removeImageMs })
+    await image.remove({ force: false })
     return 'removed'
   } catch (error) {
     if (isNotFound(error)) return 'removed'
@@ -195,19 +176,8 @@ export async function listOwnedImages(
   settings: OwnerSettings & NamingSettings,
   environmentId?: number,
 ): Promise<OwnedImage[]> {
-  const found = await engine.ask<
-    {
-      Id: string
-      RepoTags: string[] | null
-      Size: number
-      Created: number
-      Labels: Record<string, string> | null
-    }[]
-  >({
-    method: 'GET',
-    path: '/images/json',
-    query: { filters: ownedFilter(settings, environmentId) },
-  })
+  const docker = await engine.docker()
+  const found = await docker.listImages({ filters: ownedFilter(settings, environmentId) })
   return found.flatMap((raw) => {
     const all = (raw.RepoTags ?? []).filter((name) => name !== '<none>:<none>')
     const names = all.filter((name) => isImageName(settings, name))

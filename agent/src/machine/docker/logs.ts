@@ -2,7 +2,8 @@
 // parts. stdout and stderr have no common order.
 import type { Readable } from 'node:stream'
 import { ENGINE } from '@berth/shared'
-import { type Engine, EngineError, toEngineError } from './engine.ts'
+import type { Engine } from './engine.ts'
+import { EngineError, toEngineError } from './engine-error.ts'
 
 export interface LogRecord {
   stream: 'out' | 'err'
@@ -74,20 +75,23 @@ interface LogQuery {
   signal?: AbortSignal | undefined
 }
 
-const openLog = (engine: Engine, id: string, q: LogQuery): Promise<Readable> =>
-  engine.open({
-    method: 'GET',
-    path: `/containers/${encodeURIComponent(id)}/logs`,
-    query: {
-      stdout: true,
-      stderr: true,
-      follow: q.follow,
-      timestamps: true,
-      ...(q.since === undefined ? {} : { since: toEngineTime(q.since) }),
-      ...(q.tail === undefined ? {} : { tail: q.tail }),
+/** Through `dial`, as the client reads a log that is not followed into one string. */
+const openLog = (engine: Engine, id: string, { signal, since, ...query }: LogQuery) =>
+  engine.dial<Readable>(
+    {
+      method: 'GET',
+      path: `/containers/${encodeURIComponent(id)}/logs?`,
+      options: {
+        stdout: true,
+        stderr: true,
+        timestamps: true,
+        ...(since === undefined ? {} : { since: toEngineTime(since) }),
+        ...query,
+      },
+      isStream: true,
     },
-    signal: q.signal,
-  })
+    { signal },
+  )
 
 /** The last lines of both streams, as text of bounded size. Empty when there are none, or no container. */
 export async function tailLogs(engine: Engine, id: string, lines: number): Promise<string> {

@@ -3,7 +3,7 @@
 import type { Readable } from 'node:stream'
 import { StringDecoder } from 'node:string_decoder'
 import { ENGINE } from '@berth/shared'
-import { EngineError } from './engine.ts'
+import { EngineError } from './engine-error.ts'
 
 export async function* readMessages<T>(stream: Readable): AsyncGenerator<T> {
   const decoder = new StringDecoder('utf8')

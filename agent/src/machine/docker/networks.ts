@@ -1,8 +1,10 @@
 // One bridge network per environment. This file chooses the subnet, as the engine's own pools end after 29 networks:
 // the first /26 of our pool that no route of the host, network of the engine or row of the ledger covers.
 import { NETWORKS } from '@berth/shared'
+import type { NetworkInspectInfo } from 'dockerode'
 import type { AgentSettings } from '../../settings.ts'
-import { type Engine, EngineError, isNotFound } from './engine.ts'
+import type { Engine } from './engine.ts'
+import { EngineError, isNotFound } from './engine-error.ts'
 import { LABELS, networkName, type OwnerSettings, ownedFilter } from './names.ts'
 import { overlaps, parseRange, type Range, readRoutes, writeAddress } from './subnets.ts'
 
@@ -19,25 +21,17 @@ export interface OwnedNetwork extends Network {
   labels: Record<string, string>
 }
 
-interface RawNetwork {
-  Id: string
-  Name: string
-  Labels: Record<string, string> | null
-  Internal: boolean
-  IPAM: { Config: { Subnet?: string }[] | null }
-}
+const subnetsOf = (raw: NetworkInspectInfo): string[] =>
+  (raw.IPAM?.Config ?? []).flatMap(({ Subnet }) => (Subnet ? [Subnet] : []))
 
-const subnetsOf = (raw: RawNetwork): string[] =>
-  (raw.IPAM.Config ?? []).flatMap(({ Subnet }) => (Subnet ? [Subnet] : []))
-
-const toNetwork = (raw: RawNetwork): Network => ({
+const toNetwork = (raw: NetworkInspectInfo): Network => ({
   name: raw.Name,
   id: raw.Id,
   subnet: subnetsOf(raw)[0] ?? '',
 })
 
-const listNetworks = (engine: Engine, filters = '{}'): Promise<RawNetwork[]> =>
-  engine.ask<RawNetwork[]>({ method: 'GET', path: '/networks', query: { filters } })
+const listNetworks = (engine: Engine, filters = '{}'): Promise<NetworkInspectInfo[]> =>
+  engine.docker().then((docker) => docker.listNetworks({ filters }))
 
 export interface NetworkWish {
   environmentId: number
@@ -82,7 +76,7 @@ export async function ensureNetwork(
 }
 
 /** Rejects a network of another agent on this engine, and one with internet access when the code is a fork's. */
-function ours(raw: RawNetwork, { labels, isIsolated = false }: NetworkWish): Network {
+function ours(raw: NetworkInspectInfo, { labels, isIsolated = false }: NetworkWish): Network {
   if (raw.Labels?.[LABELS.agent] !== labels[LABELS.agent]) {
     const why = `network ${raw.Name} exists and does not belong to this agent`
     throw new EngineError('conflict', why)
@@ -124,19 +118,16 @@ async function makeNetwork(
   const subnet = `${writeAddress(range.from)}/${NETWORKS.prefix}`
   wish.onChosen?.({ name, subnet })
   try {
-    const { Id } = await engine.ask<{ Id: string }>({
-      method: 'POST',
-      path: '/networks/create',
-      body: {
-        Name: name,
-        CheckDuplicate: true,
-        Driver: 'bridge',
-        Internal: wish.isIsolated ?? false,
-        Labels: wish.labels,
-        IPAM: { Driver: 'default', Config: [{ Subnet: subnet }] },
-      },
+    const docker = await engine.docker()
+    const { id } = await docker.createNetwork({
+      Name: name,
+      CheckDuplicate: true,
+      Driver: 'bridge',
+      Internal: wish.isIsolated ?? false,
+      Labels: wish.labels,
+      IPAM: { Driver: 'default', Config: [{ Subnet: subnet }] },
     })
-    return { name, id: Id, subnet }
+    return { name, id, subnet }
   } catch (error) {
     if (error instanceof EngineError && error.kind === 'conflict') {
       // created concurrently after our check
@@ -163,7 +154,7 @@ export async function removeNetwork(
   let result: 'removed' | 'in_use' = 'removed'
   for (const { id } of found) {
     try {
-      await engine.ask({ method: 'DELETE', path: `/networks/${id}` })
+      await (await engine.docker()).getNetwork(id).remove()
     } catch (error) {
       if (isNotFound(error)) continue
       if (!(error instanceof EngineError && /active endpoints/.test(error.message))) throw error

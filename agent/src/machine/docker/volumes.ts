@@ -1,5 +1,6 @@
 // Named volumes of environments. They hold user data, so a caller must name the volume to remove.
-import { type Engine, EngineError } from './engine.ts'
+import type { Engine } from './engine.ts'
+import { EngineError } from './engine-error.ts'
 import { LABELS, type OwnerSettings, ownedFilter } from './names.ts'
 
 /** Makes it, or keeps the existing one. Never uses a volume of another agent on this engine. */
@@ -7,20 +8,17 @@ export async function ensureVolume(
   engine: Engine,
   { name, labels }: { name: string; labels: Record<string, string> },
 ): Promise<void> {
-  const body = { Name: name, Driver: 'local', Labels: labels }
-  const made = await engine.ask<{ Labels: Record<string, string> | null }>({
-    method: 'POST',
-    path: '/volumes/create',
-    body,
-  })
-  if (made.Labels?.[LABELS.agent] === labels[LABELS.agent]) return
+  const docker = await engine.docker()
+  await docker.createVolume({ Name: name, Driver: 'local', Labels: labels })
+  const { Labels } = await docker.getVolume(encodeURIComponent(name)).inspect()
+  if (Labels?.[LABELS.agent] === labels[LABELS.agent]) return
   throw new EngineError('conflict', `volume ${name} exists and does not belong to this agent`)
 }
 
 /** Idempotent; 'in_use' when a container still uses it. */
 export async function removeVolume(engine: Engine, name: string): Promise<'removed' | 'in_use'> {
   try {
-    await engine.ask({ method: 'DELETE', path: `/volumes/${encodeURIComponent(name)}` })
+    await (await engine.docker()).getVolume(encodeURIComponent(name)).remove()
     return 'removed'
   } catch (error) {
     if (error instanceof EngineError && error.kind === 'not_found') return 'removed'
@@ -39,12 +37,7 @@ export async function listOwnedVolumes(
   settings: OwnerSettings,
   environmentId?: number,
 ): Promise<OwnedVolume[]> {
-  const { Volumes } = await engine.ask<{
-    Volumes: { Name: string; Labels: Record<string, string> | null }[] | null
-  }>({
-    method: 'GET',
-    path: '/volumes',
-    query: { filters: ownedFilter(settings, environmentId) },
-  })
+  const docker = await engine.docker()
+  const { Volumes } = await docker.listVolumes({ filters: ownedFilter(settings, environmentId) })
   return (Volumes ?? []).map(({ Name, Labels }) => ({ name: Name, labels: Labels ?? {} }))
 }

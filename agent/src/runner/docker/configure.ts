@@ -5,12 +5,8 @@ import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { FailureCode } from '@berth/shared/wire'
 import { replaceFile } from '../../machine/atomic-files.ts'
-import {
-  EngineError,
-  type EngineFacts,
-  engineFacts,
-  engineFactsAgain,
-} from '../../machine/docker/engine.ts'
+import { type EngineFacts, engineFacts, engineFactsAgain } from '../../machine/docker/engine.ts'
+import { EngineError } from '../../machine/docker/engine-error.ts'
 import { writeSecretFile } from '../../machine/files.ts'
 import { locateProgram } from '../../machine/process/programs.ts'
 import { guardServer } from '../../resources/firewall.ts'

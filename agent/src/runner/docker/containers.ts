@@ -16,7 +16,7 @@ import {
   stopContainer,
   waitContainer,
 } from '../../machine/docker/containers.ts'
-import { EngineError } from '../../machine/docker/engine.ts'
+import { EngineError } from '../../machine/docker/engine-error.ts'
 import { followLogs } from '../../machine/docker/logs.ts'
 import { containerName, networkName, releaseName, volumeName } from '../../machine/docker/names.ts'
 import { ensureNetwork } from '../../machine/docker/networks.ts'

@@ -14,7 +14,7 @@ import {
 } from '../../machine/docker/build/build.ts'
 import { resolveInside } from '../../machine/docker/build/context.ts'
 import type { BuildBounds } from '../../machine/docker/build/fence.ts'
-import { EngineError } from '../../machine/docker/engine.ts'
+import { EngineError } from '../../machine/docker/engine-error.ts'
 import { findPulled, inspectImage, pullImage, tagImage } from '../../machine/docker/images.ts'
 import { hideImage, isImageName, labelsOf, shownImage } from '../../machine/docker/names.ts'
 import { type SlotKind, takeSlot } from '../../machine/process/slots.ts'

@@ -12,7 +12,8 @@ import {
   startContainer,
   stopContainer,
 } from '../../machine/docker/containers.ts'
-import { type Engine, EngineError } from '../../machine/docker/engine.ts'
+import type { Engine } from '../../machine/docker/engine.ts'
+import { EngineError } from '../../machine/docker/engine-error.ts'
 import { type EdgeClient, letRequestsEnd } from '../../proxy/client.ts'
 import { type CollectRequest, collectEnvironment, readPlan } from '../../resources/garbage.ts'
 import type { AgentSettings } from '../../settings.ts'

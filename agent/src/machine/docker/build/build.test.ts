@@ -276,11 +276,8 @@ describe.skipIf(!dockerEngine())('a build', () => {
     const steps: BuildStep[] = []
     await fixture.build(files, { tag, mark: 'two', onStep: (step) => steps.push(step) })
     expect(steps.find(({ name }) => name.includes('RUN'))).toMatchObject({ cached: true })
-    const [image, history] = await Promise.all(
-      ['json', 'history'].map((what) =>
-        fixture.engine.ask({ method: 'GET', path: `/images/${tag}/${what}` }),
-      ),
-    )
+    const built = (await fixture.engine.docker()).getImage(tag)
+    const [image, history] = await Promise.all([built.inspect(), built.history()])
     expect(JSON.stringify([image, history])).not.toContain('berth-build')
   })
 

@@ -3,8 +3,10 @@
 import { randomUUID } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { basename } from 'node:path'
+import type { Readable } from 'node:stream'
 import { BUILDS, PROCESSES } from '@berth/shared'
-import { type Engine, EngineError, toEngineError } from '../engine.ts'
+import type { Engine } from '../engine.ts'
+import { EngineError, toEngineError } from '../engine-error.ts'
 import { listContext, listRecipe, resolveInside } from './context.ts'
 import { openTimes } from './context-times.ts'
 import { fromEngineError, fromOutcome } from './failure.ts'
@@ -83,7 +85,7 @@ function argumentsOf(options: BuildOptions, mark: string): Record<string, string
   return options.caches ? { ...args, BUILDKIT_CACHE_MOUNT_NS: options.caches } : args
 }
 
-const queryOf = (options: BuildOptions, session: string, mark: string) => ({
+const toQuery = (options: BuildOptions, session: string, mark: string) => ({
   version: 2,
   remote: 'client-session',
   session,
@@ -98,38 +100,41 @@ const queryOf = (options: BuildOptions, session: string, mark: string) => ({
 const SILENT = `it did not ask for the files of the build in ${BUILDS.questionMs / 1_000} s`
 
 async function run(engine: Engine, options: BuildOptions, mark: string): Promise<BuildOutcome> {
-  const { line, open, close } = engine.lease()
-  const { folder, dockerfile, signal, context } = options
+  const { folder, dockerfile, context } = options
   const times = openTimes(context?.times)
-  signal?.addEventListener('abort', close)
+  // the engine ends the build when both of its connections are cut
+  const closing = new AbortController()
+  const signal = AbortSignal.any([closing.signal, ...(options.signal ? [options.signal] : [])])
   let session: BuildSession | undefined
   let isSilent = false
   const timer = setTimeout(() => {
     if (session?.isAsked) return
     isSilent = true
-    close()
+    closing.abort()
   }, BUILDS.questionMs)
   try {
     const folders: Folders = {
       dockerfile: () => listRecipe(folder, dockerfile),
       context: (wanted) => listContext(folder, wanted, times),
     }
-    session = await openBuildSession(line, { folders, key: context?.key ?? randomUUID() })
-    const query = queryOf(options, session.id, mark)
-    const stream = await open({ method: 'POST', path: '/build', query, signal })
+    session = await openBuildSession(engine, { folders, key: context?.key ?? randomUUID(), signal })
+    const query = { _query: toQuery(options, session.id, mark), _body: {} }
+    const stream = await engine.dial<Readable>(
+      { method: 'POST', path: '/build?', options: query, isStream: true },
+      { signal },
+    )
     const outcome = await followBuild(stream, options)
     if (outcome.error !== undefined && session.failure) throw session.failure
     times.save(outcome.error === undefined)
     return outcome
   } catch (error) {
-    if (signal?.aborted) throw toEngineError(new Error('aborted'), signal)
+    if (options.signal?.aborted) throw toEngineError(new Error('aborted'), options.signal)
     if (isSilent) throw new EngineError('refused', SILENT)
     if (!session?.failure) throw error
     const reason = `the build context cannot be read: ${session.failure.message}`
     throw new EngineError('refused', reason)
   } finally {
     clearTimeout(timer)
-    signal?.removeEventListener('abort', close)
-    close()
+    closing.abort()
   }
 }

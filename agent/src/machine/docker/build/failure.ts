@@ -1,6 +1,6 @@
 // Turns a failed build into a sentence for a person. Pure.
 import { BUILDS } from '@berth/shared'
-import { type EngineError, saysDiskFull } from '../engine.ts'
+import { type EngineError, saysDiskFull } from '../engine-error.ts'
 import type { BuildOutcome } from './follower.ts'
 
 export type BuildErrorKind =

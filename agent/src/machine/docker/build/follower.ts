@@ -3,7 +3,7 @@
 import type { Readable } from 'node:stream'
 import { StringDecoder } from 'node:string_decoder'
 import { BUILDS } from '@berth/shared'
-import { EngineError } from '../engine.ts'
+import { EngineError } from '../engine-error.ts'
 import { readMessages } from '../messages.ts'
 import { decodeStatus, type Vertex, type VertexLog } from './buildkit-status.ts'
 

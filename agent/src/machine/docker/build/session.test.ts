@@ -1,6 +1,6 @@
 // The session of a build, with requests as BuildKit sends them: a server on a socket becomes the client.
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
-import { Agent, createServer, type Server } from 'node:http'
+import { createServer, type Server } from 'node:http'
 import { type ClientHttp2Session, type ClientHttp2Stream, connect } from 'node:http2'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -8,12 +8,13 @@ import { type Duplex, duplexPair } from 'node:stream'
 import { BinaryReader, BinaryWriter, WireType } from '@bufbuild/protobuf/wire'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { eventually } from '../../../../../test/fixtures/server/deployment.ts'
+import { openEngine } from '../engine.ts'
 import { listContext, type Wanted } from './context.ts'
 import { openTimes } from './context-times.ts'
 import { type BuildSession, openBuildSession, serveSession } from './session.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'berth-build-session-'))
-const line = { socketPath: join(folder, 'engine.sock'), agent: new Agent({ keepAlive: false }) }
+const dockerSocket = join(folder, 'engine.sock')
 let engine: Server
 const root = join(folder, 'context')
 let client: ClientHttp2Session | undefined
@@ -28,12 +29,12 @@ const folders = {
 beforeEach(async () => {
   mkdirSync(root)
   engine = createServer((_, answer) => answer.writeHead(500).end())
-  await new Promise<void>((resolve) => engine.listen(line.socketPath, resolve))
+  await new Promise<void>((resolve) => engine.listen(dockerSocket, resolve))
 })
 afterEach(async () => {
   client?.destroy()
   await new Promise((resolve) => engine.close(resolve))
-  rmSync(line.socketPath, { force: true })
+  rmSync(dockerSocket, { force: true })
   rmSync(root, { recursive: true })
 })
 
@@ -68,7 +69,10 @@ async function open(): Promise<{ session: BuildSession; headers: NodeJS.Dict<str
       maxSendHeaderBlockLength,
     })
   })
-  return { session: await openBuildSession(line, { folders, key: 'the key' }), headers }
+  return {
+    session: await openBuildSession(openEngine({ dockerSocket }), { folders, key: 'the key' }),
+    headers,
+  }
 }
 
 test('lives, has no credentials and knows nothing else', async () => {
@@ -144,7 +148,7 @@ test.each(['/grpc.health.v1.Health/Check', '/moby.filesync.v1.FileSync/DiffCopy'
 )
 
 test('an engine that gives none is named', async () => {
-  const opened = openBuildSession(line, { folders, key: '' })
+  const opened = openBuildSession(openEngine({ dockerSocket }), { folders, key: '' })
   await expect(opened).rejects.toMatchObject({ kind: 'refused', status: 500 })
 })
 

@@ -4,8 +4,7 @@ import { randomUUID } from 'node:crypto'
 import { performServerHandshake, type ServerHttp2Stream } from 'node:http2'
 import type { Duplex } from 'node:stream'
 import { BUILDS } from '@berth/shared'
-import type { Line } from '../engine.ts'
-import { hijack } from '../hijack.ts'
+import type { Engine } from '../engine.ts'
 import type { ContextEntry, Wanted } from './context.ts'
 import { encodeError } from './file-packets.ts'
 import { sendFiles, TakenBack } from './file-sync.ts'
@@ -37,12 +36,17 @@ export interface SessionOptions {
   folders: Folders
   /** The engine compares with the files of the last build with this key. */
   key: string
+  /** Ends the session. */
+  signal?: AbortSignal
 }
 
-/** Lasts as long as its connection, which the owner of `line` closes. */
-export async function openBuildSession(line: Line, options: SessionOptions): Promise<BuildSession> {
+/** Lasts as long as its connection. */
+export async function openBuildSession(
+  engine: Engine,
+  options: SessionOptions,
+): Promise<BuildSession> {
   const id = randomUUID()
-  return serveSession(await dialSession(line, id, options.key), id, options.folders)
+  return serveSession(await dialSession(engine, id, options), id, options.folders)
 }
 
 /** Answers on an open connection. */
@@ -144,14 +148,25 @@ function readQuestion(raw: string[]): { name: string; wanted: Wanted } {
   }
 }
 
-const dialSession = (line: Line, id: string, key: string): Promise<Duplex> =>
-  hijack(line, {
-    path: '/session',
-    protocol: 'h2c',
-    headers: {
-      'x-docker-expose-session-uuid': id,
-      'x-docker-expose-session-name': 'berth',
-      'x-docker-expose-session-sharedkey': key,
-      'x-docker-expose-session-grpc-method': [...Object.keys(ANSWERS), FILES],
+/** An empty file makes an empty body. Without one the modem would send a chunk, which an engine reads as HTTP/2. */
+const dialSession = (
+  engine: Engine,
+  id: string,
+  { key, signal }: SessionOptions,
+): Promise<Duplex> =>
+  engine.dial<Duplex>(
+    {
+      method: 'POST',
+      path: '/session',
+      hijack: true,
+      file: NO_FIELDS,
+      headers: {
+        Upgrade: 'h2c',
+        'x-docker-expose-session-uuid': id,
+        'x-docker-expose-session-name': 'berth',
+        'x-docker-expose-session-sharedkey': key,
+        'x-docker-expose-session-grpc-method': [...Object.keys(ANSWERS), FILES],
+      },
     },
-  })
+    { signal },
+  )
