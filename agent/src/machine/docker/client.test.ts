@@ -80,10 +80,14 @@ test('a deadline and a signal close the connection, before the answer and in it'
   })
   for (const path of ['/info', '/version'] as const) {
     const name = path === '/info' ? 'info' : 'version'
-    await expect((await engine.docker({ timeoutMs: 50 }))[name]()).rejects.toMatchObject({
-      kind: 'unavailable',
-      message: `no answer to GET ${path} in 0.05 s`,
-    })
+    const before = asked.length
+    // on a busy machine the deadline may pass before the server sees the request
+    while (asked.length === before) {
+      await expect((await engine.docker({ timeoutMs: 50 }))[name]()).rejects.toMatchObject({
+        kind: 'unavailable',
+        message: `no answer to GET ${path} in 0.05 s`,
+      })
+    }
     const abort = new AbortController()
     const noted = once(server, 'noted')
     const call = (await engine.docker({ signal: abort.signal }))[name]()
@@ -91,7 +95,6 @@ test('a deadline and a signal close the connection, before the answer and in it'
     await expect(call).rejects.toMatchObject({ kind: 'canceled' })
   }
   await Promise.all(asked.map(({ socket }) => closed(socket)))
-  expect(asked).toHaveLength(4)
 })
 
 test('a signal ends a stream that has begun', async () => {
