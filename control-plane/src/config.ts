@@ -1,7 +1,7 @@
 // Reads the configuration of the control plane from the environment, once. A bad value stops the start with a message.
 import { isIP, isIPv6 } from 'node:net'
 import { join, resolve } from 'node:path'
-import { WEBHOOKS } from '@berth/shared'
+import { WEBHOOKS } from './limits/forges.ts'
 
 /** Mail goes to a mail server, to files and the console (development), or nowhere. */
 export type MailConfig =

@@ -1,8 +1,10 @@
 // System alerts by mail: owners and admins get one mail when a problem begins and one when it ends, across restarts. A
 // scripted agent takes the place of the servers.
-import { ALERTS, ENROLMENT, SESSION } from '@berth/shared'
+import { SESSION } from '@berth/shared'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { checkAlerts } from '../../control-plane/src/app/installation/alerts.ts'
+import { ALERTS } from '../../control-plane/src/limits/installation.ts'
+import { ENROLMENT } from '../../control-plane/src/limits/keys.ts'
 import { listMails } from '../fixtures/people/people.ts'
 import { TestControlPlane } from '../fixtures/platform/control-plane.ts'
 import { makePerson } from '../fixtures/platform/dashboard-client.ts'

@@ -1,7 +1,8 @@
 // What a forge receives about deployments: statuses on commits and one comment on a pull request. No failure of a forge
 // changes a deployment. On both databases, over real HTTP.
-import { COMMIT_STATUSES } from '@berth/shared'
+
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { COMMIT_STATUSES } from '../../control-plane/src/limits/forges.ts'
 import { updateEnvironment } from '../../control-plane/src/store/environments/environments.ts'
 import { findNewestReport } from '../../control-plane/src/store/forges/commit-statuses.ts'
 import { RepositoryFixture } from '../fixtures/forge/repository.ts'

@@ -2,7 +2,6 @@
 // rewrites no value; replacing a data key re-encrypts every value. On both databases.
 import { copyFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { SECRET_STORE } from '@berth/shared'
 import type { DataKey, ProjectCreated } from '@berth/shared/api'
 import { sql } from 'kysely'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
@@ -10,6 +9,7 @@ import { readWebhookSecrets } from '../../control-plane/src/app/forges/webhook-s
 import { continueKeyRotations } from '../../control-plane/src/app/installation/data-key-rotation.ts'
 import { kindsOf } from '../../control-plane/src/app/installation/encrypted-columns.ts'
 import { createKek, loadKek, SecretStore } from '../../control-plane/src/keys/secret-store.ts'
+import { SECRET_STORE } from '../../control-plane/src/limits/keys.ts'
 import { findProject } from '../../control-plane/src/store/projects/projects.ts'
 import { addMember, addOrganization } from '../fixtures/people/members.ts'
 import { TestControlPlane } from '../fixtures/platform/control-plane.ts'

@@ -1,6 +1,6 @@
 // Late, duplicated, lost and shuffled deliveries: a closed pull request is never deployed again, and no event deploys a
 // commit older than the branch's. If an event does not follow from the known state, the repository decides.
-import { PROVIDERS, WEBHOOKS } from '@berth/shared'
+import { PROVIDERS } from '@berth/shared'
 import type { Delivery } from '@berth/shared/api'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { reconcileProject } from '../../control-plane/src/app/forges/reconcile.ts'
@@ -8,6 +8,7 @@ import {
   fixture,
   parseFixture,
 } from '../../control-plane/src/domain/forges/payloads/fixtures.testing.ts'
+import { WEBHOOKS } from '../../control-plane/src/limits/forges.ts'
 import { type Host, makeHost, sha } from '../fixtures/forge/webhook-sender.ts'
 import { ENGINES } from '../fixtures/platform/engines.ts'
 import { Platform } from '../fixtures/platform/platform.ts'

@@ -1,9 +1,10 @@
 // The dashboard's socket: who may open one, how many, and the cost of a reader that does not read. Real sockets, both
 // databases; live.test.ts covers the messages.
-import { LIVE } from '@berth/shared'
+
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { WebSocket } from 'ws'
 import { change, emit } from '../../control-plane/src/app/core/transaction.ts'
+import { LIVE } from '../../control-plane/src/limits/browser.ts'
 import { Browser, PASSWORD, setUpWithPassword } from '../fixtures/people/people.ts'
 import { TestControlPlane } from '../fixtures/platform/control-plane.ts'
 import { openDashboardClient } from '../fixtures/platform/dashboard-client.ts'

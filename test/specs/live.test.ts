@@ -1,8 +1,9 @@
 // Live updates over a WebSocket: environments, projects and deployment progress, as a browser gets them. Real client,
 // real socket, both databases.
-import { LIVE } from '@berth/shared'
+
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { change, emit } from '../../control-plane/src/app/core/transaction.ts'
+import { LIVE } from '../../control-plane/src/limits/browser.ts'
 import { insertEvents } from '../../control-plane/src/store/core/events.ts'
 import {
   type Heardings,

@@ -1,8 +1,9 @@
 // Lost, late and shuffled deliveries converge: reconciliation reaches the state of git and the forge without any
 // delivery. Real git repositories over HTTP, on both databases.
-import { RECONCILE, TASKS } from '@berth/shared'
+import { TASKS } from '@berth/shared'
 import type { Delivery, Environment, PullRequest, Task } from '@berth/shared/api'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { RECONCILE } from '../../control-plane/src/limits/forges.ts'
 import { updateRepositoryFacts } from '../../control-plane/src/store/forges/repositories.ts'
 import { findServerAgent } from '../../control-plane/src/store/servers/agents.ts'
 import { RepositoryFixture } from '../fixtures/forge/repository.ts'

@@ -1,7 +1,8 @@
 // The repository of a project and its forge token, from outside over the API. On both databases.
-import { RECONCILE, REPOSITORY_CHECKS } from '@berth/shared'
+
 import type { Problem } from '@berth/shared/api'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { RECONCILE, REPOSITORY_CHECKS } from '../../control-plane/src/limits/forges.ts'
 import { updateRepositoryFacts } from '../../control-plane/src/store/forges/repositories.ts'
 import { FakeForge } from '../fixtures/forge/fake-forge.ts'
 import { RepositoryFixture } from '../fixtures/forge/repository.ts'

@@ -1,13 +1,14 @@
 // Tenants at the dashboard's gateway: every query, change and subscription of the router × three organizations × every
 // role, a platform administrator, a machine and an anonymous caller × own, foreign and mixed ids. Foreign ids answer as
 // missing ones, byte for byte except the request's id; subscriptions use real sockets.
-import { ALERTS } from '@berth/shared'
+
 import { ROLES, type Role, SCOPES } from '@berth/shared/api'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { change, emit } from '../../control-plane/src/app/core/transaction.ts'
 import { checkAlerts } from '../../control-plane/src/app/installation/alerts.ts'
 import { permissionsOf } from '../../control-plane/src/domain/core/access.ts'
 import { appRouter } from '../../control-plane/src/gateways/trpc/router.ts'
+import { ALERTS } from '../../control-plane/src/limits/installation.ts'
 import type { Answer } from '../fixtures/platform/control-plane.ts'
 import { differences, snapshot } from '../fixtures/platform/database-snapshot.ts'
 import { ENGINES } from '../fixtures/platform/engines.ts'

@@ -2,12 +2,13 @@
 // through everything that touches variables, and through requests that carry them in wrong places; then all of it is
 // searched. The same search finds a value that was planted on purpose.
 import { randomUUID } from 'node:crypto'
-import { ENROLMENT, SESSION } from '@berth/shared'
+import { SESSION } from '@berth/shared'
 import type { Environment, VariablesPatched } from '@berth/shared/api'
 import fc from 'fast-check'
 import { afterEach, describe, expect, test } from 'vitest'
 import { change, emit } from '../../control-plane/src/app/core/transaction.ts'
 import { checkAlerts } from '../../control-plane/src/app/installation/alerts.ts'
+import { ENROLMENT } from '../../control-plane/src/limits/keys.ts'
 import { type Host, makeHost, sha } from '../fixtures/forge/webhook-sender.ts'
 import { listMails, mailTo } from '../fixtures/people/people.ts'
 import type { Answer } from '../fixtures/platform/control-plane.ts'

@@ -3,9 +3,9 @@
 // is the same try without the rules.
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { PROXY } from '@berth/shared'
 import { AttemptState, FailureCode } from '@berth/shared/wire'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { PROXY } from '../../agent/src/limits/proxy.ts'
 import { openEngine } from '../../agent/src/machine/docker/engine.ts'
 import { environmentPaths } from '../../agent/src/machine/files.ts'
 import { readFirewallState } from '../../agent/src/machine/firewall/apply.ts'

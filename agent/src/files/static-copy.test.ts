@@ -13,8 +13,8 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { STATIC } from '@berth/shared'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { STATIC } from '../limits/files.ts'
 import { copyStaticRoot } from './static-copy.ts'
 import { decodeHeader, encodeHeader, isStaticPath } from './static-frames.ts'
 

@@ -5,7 +5,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { closeSync, mkdirSync, openSync, writeSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { STATIC } from '@berth/shared'
+import { STATIC } from '../limits/files.ts'
 import { runProgram, SYSTEM_PATH } from '../machine/process/programs.ts'
 import { decodeHeader, isStaticPath, type StaticHeader } from './static-frames.ts'
 import type { ReadRequest } from './static-reading.ts'

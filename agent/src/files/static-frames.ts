@@ -1,6 +1,6 @@
 // The protocol from the child that reads a static root to the parent that writes the copy: a header (4 bytes of length,
 // JSON), and after the header of a file exactly its bytes. PURE. The parent trusts nothing and checks names again.
-import { STATIC } from '@berth/shared'
+import { STATIC } from '../limits/files.ts'
 
 export type StaticHeader =
   /** Its bytes follow. */

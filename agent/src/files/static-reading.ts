@@ -11,7 +11,7 @@ import {
   readSync,
   writeSync,
 } from 'node:fs'
-import { STATIC } from '@berth/shared'
+import { STATIC } from '../limits/files.ts'
 import { encodeHeader, isStaticPath, type StaticHeader } from './static-frames.ts'
 
 const { O_RDONLY, O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK } = constants

@@ -2,9 +2,9 @@
 // precedes it, because an end of file alone proves nothing: a runner whose daemon died halfway must not take a part of
 // the secrets for all of them.
 
-import { PROCESSES } from '@berth/shared'
 import { type TaskSecrets, TaskSecretsSchema } from '@berth/shared/wire'
 import { fromBinary, toBinary } from '@bufbuild/protobuf'
+import { PROCESSES } from '../limits/machine.ts'
 
 export function frameSecrets(secrets: TaskSecrets): Buffer {
   const body = toBinary(TaskSecretsSchema, secrets)

@@ -3,8 +3,8 @@
 import { mkdirSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import { FIREWALL } from '@berth/shared'
 import Database from 'better-sqlite3'
+import { FIREWALL } from '../limits/machine.ts'
 
 /** Throws when others hold it for unreasonably long. */
 export async function inTurn<T>(file: string, act: () => Promise<T>): Promise<T> {

@@ -1,8 +1,9 @@
 // Disk use of environments, in the ledger: how much each of the last deployments grew a file system, how much an
 // environment takes by the last measurement, and which engines were empty when first seen. These rows are facts for
 // decisions; they own nothing.
-import { DISK_SPACE } from '@berth/shared'
+
 import type { Database } from 'better-sqlite3'
+import { DISK_SPACE } from '../limits/machine.ts'
 
 export const USAGE_SCHEMA = `
   CREATE TABLE IF NOT EXISTS growths (

@@ -1,6 +1,7 @@
 // What a session receives about running services: everything once, then changes, combined and rate-limited.
-import { MAINTENANCE } from '@berth/shared'
+
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { MAINTENANCE } from '../limits/maintenance.ts'
 import { Observations, type ObservedEnvironment } from '../maintenance/observations.ts'
 import { ObservedSender } from './observed-sender.ts'
 

@@ -1,8 +1,9 @@
 // Reports to one session what runs here: everything once, in bounded messages, then changes, at most every few seconds.
 // Observations are not journaled; the next session repeats what one did not receive.
-import { MAINTENANCE } from '@berth/shared'
+
 import type { ObservedSchema } from '@berth/shared/wire'
 import type { MessageInitShape } from '@bufbuild/protobuf'
+import { MAINTENANCE } from '../limits/maintenance.ts'
 import type { Host } from '../maintenance/host.ts'
 import type { Observations, ObservedEnvironment } from '../maintenance/observations.ts'
 

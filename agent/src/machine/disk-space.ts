@@ -2,7 +2,8 @@
 // A watch stops a step before it fills the disk for other environments. Every figure is measured now, never cached.
 import { statfsSync, statSync } from 'node:fs'
 import { hostname } from 'node:os'
-import { DISK_SPACE, PROCESSES, STEPS } from '@berth/shared'
+import { STEPS } from '@berth/shared'
+import { DISK_SPACE, PROCESSES } from '../limits/machine.ts'
 
 /** One file system. */
 export interface DiskSpace {

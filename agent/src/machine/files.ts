@@ -20,7 +20,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { dirname, join, relative, resolve, sep } from 'node:path'
-import { PROCESSES } from '@berth/shared'
+import { PROCESSES } from '../limits/machine.ts'
 import { type AgentSettings, environmentDir } from '../settings.ts'
 import { syncFolder } from './atomic-files.ts'
 import { type Account, dropRights } from './process/confinement.ts'

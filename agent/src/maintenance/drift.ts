@@ -1,8 +1,9 @@
 // Observes what runs and keeps the newest view of each environment: containers through the engine, processes through
 // their supervisors. Only observes; maintenance/drift-rules.ts judges. Ends are remembered between checks and from the
 // engine's events, because a restarted container does not show how it ended.
-import { MAINTENANCE } from '@berth/shared'
+
 import type { Ledger, ProcessRow, StoredPlan } from '../journal/ledger.ts'
+import { MAINTENANCE } from '../limits/maintenance.ts'
 import { describeExcess } from '../machine/disk-space.ts'
 import { inspectContainer, type Observed } from '../machine/docker/containers.ts'
 import type { Engine } from '../machine/docker/engine.ts'

@@ -1,7 +1,8 @@
 // Passes passwords of environments from the control plane to the edge, as desired state by revision. What the edge
 // could not take (it is starting) is retried; a newer revision replaces a waiting one. Values are never logged.
-import { PROXY } from '@berth/shared'
+
 import type { EdgeSettings } from '@berth/shared/wire'
+import { PROXY } from '../limits/proxy.ts'
 import type { Log } from '../log.ts'
 import { type EdgeClient, openEdge } from '../proxy/client.ts'
 import { EdgeError, type SetAuth } from '../proxy/protocol.ts'

@@ -1,6 +1,6 @@
 // Searches this machine for world-writable folders when the daemon starts and once a day, because packages installed
 // later create such folders too. Runs in the background; commands use the result of the last search.
-import { MAINTENANCE } from '@berth/shared'
+import { MAINTENANCE } from '../limits/maintenance.ts'
 import { describeError, type Log } from '../log.ts'
 import { searchSharedPaths } from '../machine/users/shared-paths.ts'
 import type { AgentSettings } from '../settings.ts'

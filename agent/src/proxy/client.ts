@@ -3,7 +3,7 @@
 import { request } from 'node:http'
 import { createConnection } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
-import { PROXY, ROUTE_STEPS } from '@berth/shared'
+import { PROXY, ROUTE_STEPS } from '../limits/proxy.ts'
 import type { AgentSettings } from '../settings.ts'
 import { openAdmin } from './caddy/admin.ts'
 import { type EdgePaths, edgePaths, ensureKeys } from './paths.ts'

@@ -1,6 +1,6 @@
 // The protocol of the edge's socket: one line of JSON each way, one call per connection. Plain data and its checks,
 // used by both sides. Fences and revisions are bigint in code and decimal text on the wire.
-import { PROXY } from '@berth/shared'
+import { PROXY } from '../limits/proxy.ts'
 
 export type PageName = 'deploying' | 'failed' | 'stopped'
 

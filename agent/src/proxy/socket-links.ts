@@ -12,7 +12,7 @@ import {
   statSync,
 } from 'node:fs'
 import { join } from 'node:path'
-import { PROXY } from '@berth/shared'
+import { PROXY } from '../limits/proxy.ts'
 import { ensureFolder, listFolder } from '../machine/files.ts'
 import { runProgram } from '../machine/process/programs.ts'
 import { type OpenSocket, openSocket } from '../machine/process/sockets.ts'

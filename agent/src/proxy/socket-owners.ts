@@ -1,6 +1,6 @@
 // Finds the account that must own a routed socket: the one in the route, or for a route of an earlier version the one
 // of the environment's number. Invariant: as root, a socket of unknown owner is never dialled.
-import { PROXY } from '@berth/shared'
+import { PROXY } from '../limits/proxy.ts'
 import { findAccount, isRoot } from '../machine/users/users.ts'
 import type { AgentSettings } from '../settings.ts'
 import type { SocketTarget } from './protocol.ts'

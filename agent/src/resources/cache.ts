@@ -1,7 +1,8 @@
 // The engine's build cache: its records carry no owner, so it is pruned only if the engine held nothing foreign when
 // this agent first saw it. That is determined once and kept in the ledger.
-import { MAINTENANCE } from '@berth/shared'
+
 import type { Ledger } from '../journal/ledger.ts'
+import { MAINTENANCE } from '../limits/maintenance.ts'
 import type { Engine } from '../machine/docker/engine.ts'
 import { holdsForeign, pruneBuildCache, readEngineId } from '../machine/docker/engine-info.ts'
 import type { AgentSettings } from '../settings.ts'

@@ -4,9 +4,9 @@
 import { createHash } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { FIREWALL } from '@berth/shared'
 import { Ledger, ledgerFile } from '../journal/ledger.ts'
 import { inTurn } from '../journal/turn.ts'
+import { FIREWALL } from '../limits/machine.ts'
 import { describeError, type Log } from '../log.ts'
 import { findEngineGroup } from '../machine/docker/engine-group.ts'
 import {

@@ -4,9 +4,10 @@
 // sure that no other deployment works in the environment.
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { MAINTENANCE, STEPS } from '@berth/shared'
+import { STEPS } from '@berth/shared'
 import type { Ledger } from '../journal/ledger.ts'
 import type { ObjectRow } from '../journal/objects.ts'
+import { MAINTENANCE } from '../limits/maintenance.ts'
 import {
   listOwnedContainers,
   removeContainer,

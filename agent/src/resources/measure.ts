@@ -2,8 +2,8 @@
 // count with their apparent size, so that sparse files cannot bypass a limit; the engine counts the same way. Used in
 // messages about disks and on the server's page; only a deployment that would be refused waits for it.
 import { existsSync } from 'node:fs'
-import { MAINTENANCE } from '@berth/shared'
 import type { Ledger } from '../journal/ledger.ts'
+import { MAINTENANCE } from '../limits/maintenance.ts'
 import type { Engine } from '../machine/docker/engine.ts'
 import { measureEngine } from '../machine/docker/engine-info.ts'
 import { allPaths } from '../machine/files.ts'

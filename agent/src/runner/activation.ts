@@ -3,7 +3,7 @@
 // `current`, so that a later failure can restore it.
 import { lstatSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { PROCESSES } from '@berth/shared'
+import { PROCESSES } from '../limits/machine.ts'
 import { replaceFile } from '../machine/atomic-files.ts'
 import { moveLink, readLink, removeLink } from '../machine/files.ts'
 import { dropRights } from '../machine/process/confinement.ts'

@@ -2,8 +2,9 @@
 // sends, or else limits derived from the size of the machine.
 import { statfsSync } from 'node:fs'
 import { availableParallelism, hostname, totalmem } from 'node:os'
-import { defaultCeilings, PROCESSES } from '@berth/shared'
+import { defaultCeilings } from '@berth/shared'
 import { FailureCode } from '@berth/shared/wire'
+import { PROCESSES } from '../limits/machine.ts'
 import type { Attempt } from './attempt.ts'
 import { StepFailure } from './failure.ts'
 import { type Ask, type Ceiling, type Limits, shareOut } from './plan/ceilings.ts'

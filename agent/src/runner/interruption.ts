@@ -3,8 +3,8 @@
 // reported immediately but takes effect afterwards. All times are monotonic, so changes of the wall clock have no
 // effect.
 import { readFileSync } from 'node:fs'
-import { PROCESSES } from '@berth/shared'
 import { attemptPaths } from '../journal/attempt-files.ts'
+import { PROCESSES } from '../limits/machine.ts'
 import { Interrupted } from './failure.ts'
 
 type Reason =

@@ -2,9 +2,9 @@
 // previous routes, and the calls to the edge. The first step that needs it opens it; opening has no effect.
 import { hostname } from 'node:os'
 import { setTimeout as delay } from 'node:timers/promises'
-import { PROXY, ROUTE_STEPS } from '@berth/shared'
 import type { Route } from '@berth/shared/service-file'
 import { FailureCode } from '@berth/shared/wire'
+import { PROXY, ROUTE_STEPS } from '../limits/proxy.ts'
 import { type EdgeClient, letRequestsEnd, openEdge } from '../proxy/client.ts'
 import { EdgeError, type EdgeRoute, type PageName } from '../proxy/protocol.ts'
 import { readTable } from '../proxy/table.ts'

@@ -4,7 +4,7 @@
 // only to the variable files and the key file of a fetch.
 import { mkdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { LOGS, PROCESSES, TASKS } from '@berth/shared'
+import { LOGS, TASKS } from '@berth/shared'
 import {
   type Assignment,
   AssignmentSchema,
@@ -21,6 +21,7 @@ import { attemptPaths, takeClaim } from '../journal/attempt-files.ts'
 import { EventFileWriter } from '../journal/event-file.ts'
 import { Ledger } from '../journal/ledger.ts'
 import { readSecretsFrame } from '../journal/secrets-pipe.ts'
+import { PROCESSES } from '../limits/machine.ts'
 import { type EnvironmentPaths, environmentPaths, removeTree } from '../machine/files.ts'
 import { loadPty } from '../machine/process/commands.ts'
 import { readBootId } from '../machine/process/processes.ts'

@@ -4,7 +4,8 @@
 // another writer stopped (`resume`) repeats no line.
 import { closeSync, fstatSync, mkdirSync, openSync, readSync, statSync, writeSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { PROCESSES, SERVICE_LOGS, STEPS } from '@berth/shared'
+import { SERVICE_LOGS, STEPS } from '@berth/shared'
+import { PROCESSES } from '../limits/machine.ts'
 import type { Masker, MaskStream } from '../machine/masking/mask.ts'
 import { keepWithinBounds, listParts, setAside } from './days.ts'
 import type { Resume } from './resume.ts'

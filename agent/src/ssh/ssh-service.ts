@@ -2,10 +2,11 @@
 // server, the host certificate. Slow work runs in sequence in the background; a problem is shown as a sentence beside
 // the server's sshd and never ends the agent.
 import { existsSync } from 'node:fs'
-import { SSH_ACCOUNTS, SSHD } from '@berth/shared'
+import { SSH_ACCOUNTS } from '@berth/shared'
 import { formatPublicKey } from '@berth/shared/ssh'
 import type { Clock } from '../clock.ts'
 import type { Journal } from '../journal/journal.ts'
+import { SSHD } from '../limits/ssh.ts'
 import { readIdentity, readTrust, type Trust } from '../link/identity/identity.ts'
 import { describeError, type Log } from '../log.ts'
 import { isRoot } from '../machine/users/users.ts'

@@ -4,8 +4,8 @@ import { spawn } from 'node:child_process'
 import { closeSync, mkdirSync, openSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import { PROCESSES } from '@berth/shared'
 import { Ledger, type ProcessRow } from '../journal/ledger.ts'
+import { PROCESSES } from '../limits/machine.ts'
 import { Cgroup, detectCgroups } from '../machine/process/cgroups.ts'
 import {
   killTree,

@@ -1,9 +1,10 @@
 // The client's side of the REST contract. Every answer is checked against the shared schemas; success requires a
 // matching status and body. Addresses inside answers are never followed directly: only their path is used, below the
 // base URL that the token belongs to.
-import { CLIENT } from '@berth/shared/client-limits'
+
 import { VERSION } from '@berth/shared/version'
 import type { z } from 'zod'
+import { CLIENT } from '../limits/client.ts'
 import { EXIT } from '../terminal/exit.ts'
 import {
   type Answer,

@@ -1,7 +1,7 @@
 // Container logs of one environment over certificate SSH, through connections that may break: a new one gets a new
 // certificate and resumes where the last one ended, and repeated records are dropped. The server limits the duration of
 // a session; following continues past it.
-import { CLIENT } from '@berth/shared/client-limits'
+import { CLIENT } from '../limits/client.ts'
 import { CliError, EXIT, interrupted } from '../terminal/exit.ts'
 import type { Io } from '../terminal/io.ts'
 import type { Api } from './api.ts'

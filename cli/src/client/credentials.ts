@@ -4,8 +4,8 @@
 import { randomBytes } from 'node:crypto'
 import { type FileHandle, link, mkdir, open, rename, stat, unlink } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { CLIENT } from '@berth/shared/client-limits'
 import { z } from 'zod'
+import { CLIENT } from '../limits/client.ts'
 import { CliError, EXIT, usage } from '../terminal/exit.ts'
 import type { Io } from '../terminal/io.ts'
 

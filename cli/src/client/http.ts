@@ -2,8 +2,8 @@
 // a request is retried only when it is a read or carries an idempotency key; every wait has a limit. api.ts interprets
 // the answers.
 import { Readable } from 'node:stream'
-import { CLIENT } from '@berth/shared/client-limits'
 import { VERSION } from '@berth/shared/version'
+import { CLIENT } from '../limits/client.ts'
 import { CliError, EXIT, interrupted } from '../terminal/exit.ts'
 import type { Io } from '../terminal/io.ts'
 import { ApiFailure, noAnswer, parseRetryAfter } from './problem.ts'

@@ -1,7 +1,8 @@
 // Records of container logs: parses lines of the server's answer, drops records that a new connection repeats, and
 // merges several services in chronological order. Performs no input or output.
-import { CLIENT } from '@berth/shared/client-limits'
+
 import { z } from 'zod'
+import { CLIENT } from '../limits/client.ts'
 import { CliError, EXIT } from '../terminal/exit.ts'
 
 const LogEntry = z.looseObject({

@@ -4,7 +4,7 @@
 // task.
 import { isFinished } from '@berth/shared'
 import { LogLine, Task } from '@berth/shared/api'
-import { CLIENT } from '@berth/shared/client-limits'
+import { CLIENT } from '../limits/client.ts'
 import { EXIT, interrupted } from '../terminal/exit.ts'
 import type { Io } from '../terminal/io.ts'
 import type { Api } from './api.ts'

@@ -1,7 +1,7 @@
 // Which installation a command talks to, and with which token. A token is sent only to the base URL it was given for:
 // BERTH_TOKEN needs BERTH_URL, a stored token belongs to its entry.
 import { readFile, stat } from 'node:fs/promises'
-import { CLIENT } from '@berth/shared/client-limits'
+import { CLIENT } from '../limits/client.ts'
 import { CliError, EXIT, usage } from '../terminal/exit.ts'
 import type { Io } from '../terminal/io.ts'
 import type { Api } from './api.ts'

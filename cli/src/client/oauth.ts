@@ -9,7 +9,7 @@ import {
   OauthError,
   TokenAnswer,
 } from '@berth/shared/api'
-import { CLIENT } from '@berth/shared/client-limits'
+import { CLIENT } from '../limits/client.ts'
 import { CliError, EXIT } from '../terminal/exit.ts'
 import { parseAnswer } from './api.ts'
 import { updateCredentials } from './credentials.ts'

@@ -5,8 +5,8 @@ import { execFile } from 'node:child_process'
 import { readFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
-import { CLIENT } from '@berth/shared/client-limits'
 import { z } from 'zod'
+import { CLIENT } from '../limits/client.ts'
 import { usage } from '../terminal/exit.ts'
 
 const Link = z.object({

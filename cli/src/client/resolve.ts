@@ -2,8 +2,8 @@
 // Matching is pure. Commands that change something accept no prefix, because it may match another environment tomorrow.
 
 import { Environment, Project, ProjectDetail } from '@berth/shared/api'
-import { CLIENT } from '@berth/shared/client-limits'
 import type { Context } from '../context.ts'
+import { CLIENT } from '../limits/client.ts'
 import { CliError, EXIT, usage } from '../terminal/exit.ts'
 import { suggest } from '../terminal/suggest.ts'
 import type { Api } from './api.ts'

@@ -2,7 +2,7 @@
 // Node's own agent keeps connections for later requests, and exit never waits for them. Invariants: follows no
 // redirects; throws on a truncated answer, with the failure as the cause. The caller must read or cancel every answer.
 import type { IncomingMessage, RequestOptions } from 'node:http'
-import { CLIENT } from '@berth/shared/client-limits'
+import { CLIENT } from '../limits/client.ts'
 
 /** Like `Headers`, without the cost of loading it. */
 export interface ReplyHeaders extends Iterable<[string, string]> {

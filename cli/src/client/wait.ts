@@ -2,7 +2,7 @@
 // and proxies' error pages only cost time. The end of the wait, for any reason, never cancels the task.
 import { isFinished } from '@berth/shared'
 import { Task } from '@berth/shared/api'
-import { CLIENT } from '@berth/shared/client-limits'
+import { CLIENT } from '../limits/client.ts'
 import { CliError, EXIT, interrupted } from '../terminal/exit.ts'
 import { formatDuration } from '../terminal/format.ts'
 import type { Io } from '../terminal/io.ts'

@@ -2,11 +2,11 @@
 // exit code is the same as for every other command.
 import { randomUUID } from 'node:crypto'
 import { readFile, stat } from 'node:fs/promises'
-import { CLIENT } from '@berth/shared/client-limits'
 import { REST } from '@berth/shared/limits'
 import { type Api, nextPage } from '../client/api.ts'
 import type { Answer, RequestOptions } from '../client/http.ts'
 import { type Context, compose, flagList, flagOn, flagText, type Invocation } from '../context.ts'
+import { CLIENT } from '../limits/client.ts'
 import { CliError, EXIT, type ExitCode, usage } from '../terminal/exit.ts'
 import { cleanText, toJson } from '../terminal/text.ts'
 

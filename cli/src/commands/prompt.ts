@@ -1,7 +1,8 @@
 // Questions to the user. Asked only where a user is sure to see and answer them: stdin and stderr are a terminal, and
 // no flag disables questions. Otherwise the caller names the flag that answers instead.
-import { CLIENT } from '@berth/shared/client-limits'
+
 import type { Context } from '../context.ts'
+import { CLIENT } from '../limits/client.ts'
 import { CliError, EXIT, usage } from '../terminal/exit.ts'
 import { cleanText } from '../terminal/text.ts'
 

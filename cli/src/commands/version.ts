@@ -1,10 +1,10 @@
 // berth --version: the client's version, and the server's if the user is logged in. The server gets only a moment,
 // because the version must also work offline.
 import { existsSync } from 'node:fs'
-import { CLIENT } from '@berth/shared/client-limits'
 import { VERSION } from '@berth/shared/version'
 import { credentialsPath } from '../client/config-folder.ts'
 import type { Context } from '../context.ts'
+import { CLIENT } from '../limits/client.ts'
 import { EXIT, type ExitCode } from '../terminal/exit.ts'
 import { cleanText } from '../terminal/text.ts'
 

@@ -1,7 +1,8 @@
 // Limits and cleaning of what a model receives, and plans; pure functions, tested as tables.
-import { MCP } from '@berth/shared/client-limits'
+
 import { describe, expect, test } from 'vitest'
 import { ApiFailure } from '../client/problem.ts'
+import { MCP } from '../limits/client.ts'
 import { CliError, EXIT } from '../terminal/exit.ts'
 import { environment, project, task } from '../testing/samples.ts'
 import {

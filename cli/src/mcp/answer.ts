@@ -1,6 +1,6 @@
 // What a tool answers: short markdown and the same facts as data, both bounded. Text from servers, repositories and
 // logs is only data for a model: it is cleaned, cut and marked; program output is in a fence that it cannot close.
-import { MCP } from '@berth/shared/client-limits'
+import { MCP } from '../limits/client.ts'
 import { cleanLogLine, cleanText } from '../terminal/text.ts'
 
 export interface Answer {

@@ -3,11 +3,11 @@
 // deployment.
 import { randomUUID } from 'node:crypto'
 import { Environment, Task, Variable } from '@berth/shared/api'
-import { MCP } from '@berth/shared/client-limits'
 import type { Api } from '../client/api.ts'
 import { ApiFailure } from '../client/problem.ts'
 import { type Target, targetName } from '../client/resolve.ts'
 import { pollInterval, type WaitWatcher, waitForTask } from '../client/wait.ts'
+import { MCP } from '../limits/client.ts'
 import { cancelReason } from '../progress/verdict.ts'
 import { CliError, EXIT } from '../terminal/exit.ts'
 import { formatDuration, shortCommit } from '../terminal/format.ts'

@@ -2,9 +2,9 @@
 // the last success come before the output, because they are the cause more often than the last line.
 
 import { Diagnostics, Task } from '@berth/shared/api'
-import { CLIENT, MCP } from '@berth/shared/client-limits'
 import type { Api } from '../client/api.ts'
 import { type Target, targetName } from '../client/resolve.ts'
+import { CLIENT, MCP } from '../limits/client.ts'
 import { CliError, EXIT } from '../terminal/exit.ts'
 import { shortCommit } from '../terminal/format.ts'
 import {

@@ -4,7 +4,6 @@
 import { randomUUID } from 'node:crypto'
 import { copyFile, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { CLIENT } from '@berth/shared/client-limits'
 import { findRoot } from '../client/repository.ts'
 import {
   type Context,
@@ -14,6 +13,7 @@ import {
   type Globals,
   type Invocation,
 } from '../context.ts'
+import { CLIENT } from '../limits/client.ts'
 import { CliError, EXIT, type ExitCode, usage } from '../terminal/exit.ts'
 import { cleanText, toJson } from '../terminal/text.ts'
 

@@ -1,8 +1,9 @@
 // Turns an error into an answer: a sentence with the problem and the remedy, and a code for programs. Refusals keep
 // their messages, internal faults show none, and no answer contains the value of a variable.
-import { MCP } from '@berth/shared/client-limits'
+
 import { ApiFailure, isOutcomeUnknown } from '../client/problem.ts'
 import type { Target } from '../client/resolve.ts'
+import { MCP } from '../limits/client.ts'
 import { CliError, EXIT } from '../terminal/exit.ts'
 import { type Answer, oneLine } from './answer.ts'
 import type { Refused } from './schemas.ts'

@@ -2,8 +2,8 @@
 // Outputs are lean copies of the contract, because MCP hosts put schemas into the model's context; each is the shape of
 // a success or of a refusal, so that clients that also validate errors accept them.
 import { TASK_STATUSES } from '@berth/shared'
-import { MCP } from '@berth/shared/client-limits'
 import { z } from 'zod'
+import { MCP } from '../limits/client.ts'
 
 /** Without the bounds of safe integers, which are long and useless here. */
 const Whole = z.number()

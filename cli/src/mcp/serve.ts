@@ -3,10 +3,10 @@
 // not, because MCP hosts show answers of tools, but rarely why a server did not start.
 import { Console } from 'node:console'
 import { Writable } from 'node:stream'
-import { MCP } from '@berth/shared/client-limits'
 import { StdioServerTransport, serveStdio } from '@modelcontextprotocol/server/stdio'
 import { trustAuthority } from '../client/login.ts'
 import { type Context, compose, flagOn, type Invocation } from '../context.ts'
+import { MCP } from '../limits/client.ts'
 import { CliError, EXIT, type ExitCode, usage } from '../terminal/exit.ts'
 import type { Io } from '../terminal/io.ts'
 import { createGateway, type Gateway } from './gateway.ts'

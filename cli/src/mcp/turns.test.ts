@@ -1,5 +1,5 @@
-import { MCP } from '@berth/shared/client-limits'
 import { expect, test } from 'vitest'
+import { MCP } from '../limits/client.ts'
 import { Turns } from './turns.ts'
 
 const never = new AbortController().signal

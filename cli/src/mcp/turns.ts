@@ -1,6 +1,6 @@
 // Limits concurrent calls: further calls wait in order of arrival, up to a limit. A call that the MCP host gives up
 // leaves the queue.
-import { MCP } from '@berth/shared/client-limits'
+import { MCP } from '../limits/client.ts'
 import { CliError, EXIT } from '../terminal/exit.ts'
 
 export class Turns {

@@ -15,11 +15,11 @@ import {
   Task,
   Variable,
 } from '@berth/shared/api'
-import { CLIENT } from '@berth/shared/client-limits'
 import type { Api } from '../client/api.ts'
 import { connectAs, findIdentity, type Identity, trustAuthority } from '../client/login.ts'
 import { findProject, findTarget } from '../client/resolve.ts'
 import type { Context } from '../context.ts'
+import { CLIENT } from '../limits/client.ts'
 import { EXIT, type ExitCode } from '../terminal/exit.ts'
 import type { Io } from '../terminal/io.ts'
 import { openScreen } from '../terminal/terminal.ts'

@@ -1,8 +1,9 @@
 // The part of the terminal that is redrawn in place: a block of lines, or a spinner during a slow request. Exists only
 // where stderr is a terminal with colours; elsewhere plain lines are written instead. The cursor is never hidden, so a
 // killed client leaves nothing to repair.
-import { CLIENT } from '@berth/shared/client-limits'
+
 import type { Api } from '../client/api.ts'
+import { CLIENT } from '../limits/client.ts'
 import type { Sink } from '../terminal/io.ts'
 
 const FRAMES = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏']

@@ -2,12 +2,12 @@
 // the raw log on request. verdict.ts reports the outcome.
 
 import type { Task } from '@berth/shared/api'
-import { CLIENT } from '@berth/shared/client-limits'
 import type { Api } from '../client/api.ts'
 import { readLines } from '../client/log-stream.ts'
 import { type Target, targetName } from '../client/resolve.ts'
 import type { WaitWatcher } from '../client/wait.ts'
 import type { Context } from '../context.ts'
+import { CLIENT } from '../limits/client.ts'
 import { formatClock, shortCommit } from '../terminal/format.ts'
 import { cleanLogLine, cleanText, cutText } from '../terminal/text.ts'
 import { LiveBlock } from './live.ts'

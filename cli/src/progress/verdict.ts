@@ -2,12 +2,12 @@
 // it. Failures of additional requests (environment, log) do not change the verdict.
 
 import { Environment, type Task } from '@berth/shared/api'
-import { CLIENT } from '@berth/shared/client-limits'
 import type { Api } from '../client/api.ts'
 import { LOG_ACCEPT, logPath, type NumberedLine, parseLines } from '../client/log-stream.ts'
 import type { Target } from '../client/resolve.ts'
 import type { Finished } from '../client/wait.ts'
 import type { Context } from '../context.ts'
+import { CLIENT } from '../limits/client.ts'
 import { CliError, EXIT, type ExitCode } from '../terminal/exit.ts'
 import { formatClock, formatDuration } from '../terminal/format.ts'
 import { cleanLogLine, cleanText, padText, textWidth } from '../terminal/text.ts'

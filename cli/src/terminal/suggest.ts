@@ -1,5 +1,5 @@
 // "Did you mean": the nearest of the known words, or some of them.
-import { CLIENT } from '@berth/shared/client-limits'
+import { CLIENT } from '../limits/client.ts'
 
 /** Edit distance; the words are short, so the whole table is cheap. */
 function editDistance(a: string, b: string): number {

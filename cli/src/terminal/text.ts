@@ -1,7 +1,7 @@
 // Cleans text from servers, repositories and logs for a terminal. Colours (SGR) may stay in logs; titles, clipboards,
 // cursors, links and every other sequence or control character are removed. A scanner instead of a pattern, because it
 // is linear for every input.
-import { CLIENT } from '@berth/shared/client-limits'
+import { CLIENT } from '../limits/client.ts'
 
 const ESC = 0x1b
 const BEL = 0x07

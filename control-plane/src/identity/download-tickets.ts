@@ -1,8 +1,8 @@
 // One-use links for downloads in browsers: a ticket says which user may fetch what, once, for a minute. Only hashes are
 // kept, in memory; after a restart the page requests another. Bounded: the oldest is dropped first.
 import { randomBytes } from 'node:crypto'
-import { DOWNLOADS } from '@berth/shared'
 import type { Clock } from '../clock.ts'
+import { DOWNLOADS } from '../limits/browser.ts'
 import { hashToken } from './tokens.ts'
 
 export type Download =

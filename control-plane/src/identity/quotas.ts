@@ -1,8 +1,10 @@
 // Rate limits of users and programs: the policies and their counters, shared by all gateways of the process. A gateway
 // reports the caller and the policy; this file refuses what exceeds a limit.
-import { LOG_PAGES, PEOPLE, REPOSITORY_CHECKS, REST } from '@berth/shared'
+import { PEOPLE, REST } from '@berth/shared'
 import type { Clock } from '../clock.ts'
 import type { Config } from '../config.ts'
+import { LOG_PAGES } from '../limits/browser.ts'
+import { REPOSITORY_CHECKS } from '../limits/forges.ts'
 import { type Quota, RateLimit, tooMany } from './rate-limit.ts'
 
 /** Stricter than the default, and per user, so that more tokens do not help. */

@@ -1,9 +1,9 @@
 import 'reflect-metadata'
 import { createHash, randomBytes, webcrypto, X509Certificate } from 'node:crypto'
 import type { PeerCertificate } from 'node:tls'
-import { ENROLMENT } from '@berth/shared'
 import * as x509 from '@peculiar/x509'
 import { beforeAll, describe, expect, test } from 'vitest'
+import { ENROLMENT } from '../limits/keys.ts'
 import {
   type Authority,
   createAuthority,

@@ -6,8 +6,8 @@ import 'reflect-metadata' // before @peculiar/x509, which needs it to load
 import { createHash, createPrivateKey, createPublicKey, randomBytes, randomInt } from 'node:crypto'
 import { isIP } from 'node:net'
 import type { PeerCertificate } from 'node:tls'
-import { ENROLMENT } from '@berth/shared'
 import * as x509 from '@peculiar/x509'
+import { ENROLMENT } from '../limits/keys.ts'
 import { readRequestedKey } from './csr.ts'
 
 x509.cryptoProvider.set(crypto)

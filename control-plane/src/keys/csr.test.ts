@@ -1,8 +1,9 @@
 import 'reflect-metadata'
 import { createPublicKey, generateKeyPairSync, webcrypto } from 'node:crypto'
-import { AppError, ENROLMENT } from '@berth/shared'
+import { AppError } from '@berth/shared'
 import * as x509 from '@peculiar/x509'
 import { describe, expect, test } from 'vitest'
+import { ENROLMENT } from '../limits/keys.ts'
 import { readRequestedKey } from './csr.ts'
 import { buildRequest, hex, p256, spkiOf, tlv } from './requests.testing.ts'
 

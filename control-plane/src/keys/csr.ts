@@ -1,7 +1,8 @@
 // Reads the public key from a PKCS#10 certificate request (RFC 2986). Strict on purpose: DER only, P-256 only, signed
 // by its own key with SHA-256, no extra bytes. Subject and attributes are skipped; the issuer decides them.
 import { createPublicKey, type KeyObject, verify } from 'node:crypto'
-import { AppError, ENROLMENT } from '@berth/shared'
+import { AppError } from '@berth/shared'
+import { ENROLMENT } from '../limits/keys.ts'
 
 const SEQUENCE = 0x30
 const BIT_STRING = 0x03

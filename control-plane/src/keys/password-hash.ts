@@ -1,7 +1,8 @@
 // bcrypt for Basic Auth, the form that the edge verifies. It hashes one password at a time, in slices between other
 // work, and limits the queue, so that hashing cannot stall the control plane.
-import { AppError, BASIC_AUTH } from '@berth/shared'
+import { AppError } from '@berth/shared'
 import bcrypt from 'bcryptjs'
+import { BASIC_AUTH } from '../limits/keys.ts'
 
 let line: Promise<unknown> = Promise.resolve()
 let waiting = 0

@@ -12,8 +12,8 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { inspect } from 'node:util'
-import { SECRET_STORE } from '@berth/shared'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { SECRET_STORE } from '../limits/keys.ts'
 import {
   createKek,
   encodePlace,

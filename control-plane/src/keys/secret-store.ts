@@ -23,7 +23,7 @@ import {
   writeSync,
 } from 'node:fs'
 import { dirname } from 'node:path'
-import { SECRET_STORE } from '@berth/shared'
+import { SECRET_STORE } from '../limits/keys.ts'
 
 /** The key-encryption key; `id` identifies the key of a value and reveals nothing. */
 export interface Kek {

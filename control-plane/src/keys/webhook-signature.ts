@@ -2,8 +2,9 @@
 // time. It always tries three secrets, with a random key for missing ones, so the work is constant. Only the detected
 // forge's own header counts; a missing or empty header, or an empty secret, never verifies. SHA-1 is not read.
 import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
-import { type Provider, WEBHOOKS } from '@berth/shared'
+import type { Provider } from '@berth/shared'
 import { type HookHeaders, payloadText } from '../domain/forges/payloads/detect.ts'
+import { WEBHOOKS } from '../limits/forges.ts'
 
 const SECRET_KINDS = ['current', 'previous', 'legacy'] as const
 type SecretKind = (typeof SECRET_KINDS)[number]

@@ -3,9 +3,9 @@
 // the server's certificate valid, or nothing is sent.
 import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { MAIL } from '@berth/shared'
 import { createTransport } from 'nodemailer'
 import type { MailConfig } from '../config.ts'
+import { MAIL } from '../limits/installation.ts'
 
 interface Letter {
   /** The same for every try, so that a recipient can recognize a duplicate. */

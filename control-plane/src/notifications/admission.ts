@@ -1,12 +1,13 @@
 // Authenticates a caller and keeps the result fresh. A browser sends its login's cookie, a program a token. On a socket
 // or stream the result ages: before anything is sent, it is checked again if it is older than a few seconds, so that a
 // token, login or membership that ends also ends its subscriptions.
-import { AppError, LIVE } from '@berth/shared'
+import { AppError } from '@berth/shared'
 import { requirePermission } from '../app/core/access.ts'
 import { authenticateSession } from '../app/people/browser-callers.ts'
 import { type Authenticated, authenticate } from '../app/people/callers.ts'
 import type { Context } from '../context.ts'
 import { type Caller, mayAskOrganization } from '../domain/core/access.ts'
+import { LIVE } from '../limits/browser.ts'
 
 type Who = Pick<Authenticated, 'caller' | 'user'>
 

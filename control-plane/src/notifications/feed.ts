@@ -2,8 +2,9 @@
 // Rows become visible in the order of their numbers (store/core/events.ts), so everything below the newest delivered
 // number was delivered. A subscriber that falls behind loses its queue, never an event: it reads the table again.
 // notifications/stream.ts decides who may see what.
-import { LIVE } from '@berth/shared'
+
 import type { Logger } from 'pino'
+import { LIVE } from '../limits/browser.ts'
 import {
   type EventFilter,
   type EventRow,

@@ -1,5 +1,6 @@
-import { AppError, LIVE } from '@berth/shared'
+import { AppError } from '@berth/shared'
 import { describe, expect, test } from 'vitest'
+import { LIVE } from '../limits/browser.ts'
 import { Notifier } from './notifier.ts'
 
 const unexpected = (error: unknown): never => {

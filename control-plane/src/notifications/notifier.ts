@@ -1,7 +1,8 @@
 // Wake-ups inside this process, by topic: `agent:<id>`, `task:<id>`, `log:<attempt>` and `events`. A wake-up is a hint
 // without payload: the table is the truth, every wait has a timeout, and a lost hint costs that timeout, never
 // correctness. Wake-ups of one topic coalesce within a turn; there is no queue.
-import { AppError, LIVE } from '@berth/shared'
+import { AppError } from '@berth/shared'
+import { LIVE } from '../limits/browser.ts'
 
 type Listener = () => void
 

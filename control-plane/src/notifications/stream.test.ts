@@ -1,10 +1,11 @@
 // The stream without sockets: falling behind, back-pressure, access that ends midway, no leaks.
-import { AppError, LIVE } from '@berth/shared'
+import { AppError } from '@berth/shared'
 import { pino } from 'pino'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { ENGINES, openEngine } from '../../../test/fixtures/platform/engines.ts'
 import { until } from '../../../test/fixtures/server/installation.ts'
 import type { Context } from '../context.ts'
+import { LIVE } from '../limits/browser.ts'
 import { deleteOldEvents, findEventRange, insertEvents } from '../store/core/events.ts'
 import type { OpenDatabase } from '../store/engine/database.ts'
 import { EventFeed } from './feed.ts'

@@ -1,8 +1,9 @@
 // Streams one subscriber's events: backfill from the table, cut-over to the feed, resumable after any number. Nothing
 // is yielded before `admit` agrees, and `admit` is called again while idle, so access that ends, ends the stream. No
 // gap and no duplicate: after the cut-over each number is compared with the last one sent.
-import { LIVE } from '@berth/shared'
+
 import type { Context } from '../context.ts'
+import { LIVE } from '../limits/browser.ts'
 import { type EventFilter, findEventRange, listEventsBetween } from '../store/core/events.ts'
 import { describeEvents, type LiveEvent } from './states.ts'
 

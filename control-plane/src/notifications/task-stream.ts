@@ -1,12 +1,13 @@
 // Streams one task live: its events and its output, resumable to the record. Output comes only from the durable part of
 // the stored log, so a slow viewer costs a file position and no memory. A line may arrive in parts (same number:
 // append), and a record may replace the previous one of its source (`replaces`).
-import { isFinished, LIVE } from '@berth/shared'
+import { isFinished } from '@berth/shared'
 import { logTopic, taskTopic } from '../app/core/transaction.ts'
 import { type LiveLine, LogReader } from '../app/deployments/log-reader.ts'
 import { type LogView, openTaskLog, refreshLog } from '../app/deployments/logs.ts'
 import type { Context } from '../context.ts'
 import type { Caller } from '../domain/core/access.ts'
+import { LIVE } from '../limits/browser.ts'
 import type { LiveEvent } from './states.ts'
 import { type Begun, type Reset, type Subscription, streamEvents } from './stream.ts'
 

@@ -1,6 +1,6 @@
 // Files that an action left on its server, one link each.
 import { z } from 'zod'
-import { ARTIFACT_BATCH } from '../limits/client.ts'
+import { ARTIFACT_BATCH } from '../limits/limits.ts'
 import { Id, Time } from './fields.ts'
 
 export const Artifact = z.object({

@@ -1,20 +1,6 @@
-// Limits on a server: steps, processes, masking, the daemon. As in limits.ts, every number has its reason; times are in
+// Limits on a server that others must know: steps, claims, transfers, the daemon. As in limits.ts, every number has its reason; times are in
 // milliseconds, sizes in bytes.
 import { GiB, HOUR, KiB, MINUTE, MiB, SECOND } from './units.ts'
-
-/** Masking of secret values in output. */
-export const MASKING = {
-  /** Shorter values would mask half of every log. */
-  valueBytes: 6,
-  lineBytes: 8,
-  patterns: 20_000,
-  /** Bytes of all patterns together: one automaton state each, about 20 bytes of memory. */
-  patternsBytes: 4 * MiB,
-  /** A colour code inside a value is skipped up to this length; longer ones are not colour codes. */
-  sgrBytes: 64,
-  /** A value with colour codes inside is followed this far, which bounds what is held back. */
-  spanBytes: MiB,
-} as const
 
 /** Steps of the recipes on a server. */
 export const STEPS = {
@@ -69,47 +55,6 @@ export const REPOSITORY = {
   packs: 20,
   /** Objects outside packs; each deployment may add a hundred. */
   looseObjects: 5_000,
-} as const
-
-/** Processes of commands and services on a server. */
-export const PROCESSES = {
-  /** Berth's own tools (useradd, git on local files) answer immediately, or something is wrong. */
-  programMs: 30 * SECOND,
-  programBytes: MiB,
-  /** A release may hold 200,000 files on a slow disk. */
-  removeMs: 10 * MINUTE,
-  /** After a process ended, the kernel holds less than 128 KiB of its terminal. */
-  drainBytes: MiB,
-  /** Pipes that another process keeps open after the end are read this much longer. */
-  drainMs: 500,
-  /** How often the stop file and processes that should end are checked. */
-  stopPollMs: SECOND,
-  endPollMs: 20,
-  /** How often a command that wants to be activated before its end is checked. */
-  activatePollMs: 100,
-  /** SIGKILL is repeated until no process is left, because a tree may fork while it is being killed. */
-  killRounds: 250,
-  freezeMs: 2 * SECOND,
-  stepMemoryBytes: 2 * GiB,
-  stepCpus: 2,
-  serviceMemoryBytes: 512 * MiB,
-  serviceCpus: 1,
-  pids: 512,
-  /** A supervisor's time to answer, beyond the time its service may take to stop. */
-  supervisorMs: 10 * SECOND,
-  /** It starts in a fraction of a second, but a server may be busy with builds. */
-  supervisorStartMs: MINUTE,
-  supervisorLogChars: 2_000,
-  serviceLineBytes: 256 * KiB,
-  serviceLogBytes: 50 * MiB,
-  /** Read from the end of a log for the last lines of a service. */
-  serviceTailBytes: 256 * KiB,
-  /** A command that failed with less free disk space than this failed because of it. */
-  fullBytes: 4 * MiB,
-  secretsBytes: MiB,
-  secretsMs: 30 * SECOND,
-  accountTries: 20,
-  inodes: 50_000,
 } as const
 
 /** Claims of hostnames from a runner through the daemon to the control plane. */
@@ -249,111 +194,4 @@ export const ARTIFACTS = {
   rememberedMs: 30 * 24 * HOUR,
   /** One frame from the child that reads the files. */
   frameBytes: 256 * KiB,
-} as const
-
-/** Steps of the docker recipe. */
-export const DOCKER_STEPS = {
-  /** Containers of one deployment that are started concurrently. */
-  parallel: 4,
-  buildMs: 30 * MINUTE,
-  pullMs: 30 * MINUTE,
-  releaseMs: 15 * MINUTE,
-  /** Lines of a failed build or service in the message; the output has more. */
-  messageLines: 5,
-  messageLineLength: 300,
-} as const
-
-/** Steps of both recipes that move requests to a version. */
-export const ROUTE_STEPS = {
-  /** How long to wait for a proxy that is just starting; a missing one is reported immediately. */
-  proxyWaitMs: 10 * SECOND,
-  /** Least and longest drain of the old version after the switch, for requests in flight. */
-  drainMinMs: 2 * SECOND,
-  drainMaxMs: 30 * SECOND,
-  drainPollMs: 100,
-  /** One handshake; a certificate may be issued just then. */
-  handshakeMs: 5 * SECOND,
-  probeMs: 10 * SECOND,
-} as const
-
-/** Copies of static roots. */
-export const STATIC = {
-  bytes: 2 * GiB,
-  files: 100_000,
-  /** Real sites are less deep; each level holds a descriptor open. */
-  depth: 64,
-  /** The longest path that the system allows. */
-  pathLength: 4_096,
-  /** A whole copy of that size on a slow disk. */
-  copyMs: 10 * MINUTE,
-  /** Size of one read and write. */
-  chunkBytes: 256 * KiB,
-} as const
-
-/** The edge and Caddy on one server. */
-export const PROXY = {
-  /**
-   * How long Caddy caches an answer of the name server: every switch waits for it, every busy hostname is looked up
-   * this often.
-   */
-  refreshMs: 200,
-  /** After a switch: the refresh, plus a margin for lookups in flight. */
-  settleMs: 300,
-  /** A shorter restart of an application or of the edge is bridged, so clients do not see it. */
-  tryMs: 5 * SECOND,
-  dialMs: 2 * SECOND,
-  /** Below the idle timeout of common servers (Node: 5 s), so that they never close a connection first. */
-  idleMs: 4 * SECOND,
-  /** Time for running requests when the configuration changes. */
-  graceMs: 10 * SECOND,
-  /** Time for WebSockets, where Caddy supports it. */
-  streamsMs: 6 * HOUR,
-  /** One call of Caddy's admin socket. */
-  adminMs: 5 * SECOND,
-  /** A push, and its caller, may wait for running requests. */
-  pushMs: 20 * SECOND,
-  /** Pushes cut connections, so changes within this time are combined. */
-  pushEveryMs: SECOND,
-  /** Changes in one push. */
-  pushBatch: 100,
-  /** How long `switch` waits for a restarting Caddy. */
-  waitForCaddyMs: 30 * SECOND,
-  /** A call of the edge; longer than everything that it may wait for. */
-  callMs: 60 * SECOND,
-  connectMs: 2 * SECOND,
-  lineBytes: 4 * MiB,
-  connections: 64,
-  routesPerEnvironment: 100,
-  /** How often edge and Caddy are checked, and about the longest outage after one was killed. */
-  supervisionMs: 500,
-  /** Priority of edge and Caddy; every other process has 0, and the lowest number goes first. */
-  priority: -10,
-  restartMs: SECOND,
-  restartCapMs: 30 * SECOND,
-  /** After this uptime the back-off starts again. */
-  steadyMs: 60 * SECOND,
-  /** A new edge waits this long for a silent engine, well below `startMs`. */
-  firstLookMs: 3 * SECOND,
-  /** An edge or a Caddy that does not answer by then failed to start. */
-  startMs: 10 * SECOND,
-  stopMs: 15 * SECOND,
-  /** Longer names do not fit into a name of the edge's zone. */
-  hostLength: 230,
-  probeMs: 5 * SECOND,
-  probePollMs: 50,
-  /** How often addresses of containers are looked up without the engine's events. */
-  addressesMs: 30 * SECOND,
-  /** How often routed sockets are checked; a restarted program is dialled after this. */
-  socketsMs: 100,
-  /** A socket that keeps changing is linked at most this often. */
-  relinkMs: SECOND,
-  /** Depth of Caddy's own folders; certificates are four deep. */
-  homeDepth: 16,
-  /** A package of 40 MB over a slow connection. */
-  installMs: 10 * MINUTE,
-  accessLogMiB: 50,
-  accessLogs: 5,
-  retryAfterSeconds: 5,
-  portFrom: 30_000,
-  portTo: 32_000,
 } as const

@@ -1,6 +1,5 @@
-// Limits of the control plane's outbound work: reading repositories, calls to forges, reconcile rounds, reports. As in
-// limits.ts, every number has its reason.
-import { DAY, HOUR, KiB, MINUTE, MiB, SECOND } from './units.ts'
+// Limits of reading repositories and of calls to forges. As in limits.ts, every number has its reason.
+import { KiB, MiB, SECOND } from './units.ts'
 
 /** Reading a repository (`git ls-remote`), and the check that also reads its `.service.yml`. */
 export const LOOKS = {
@@ -38,39 +37,3 @@ export const FORGE_API = {
   nameCharacters: 200,
   urlCharacters: 2_000,
 } as const
-
-/** Reconcile rounds. */
-export const RECONCILE = {
-  everyMs: 5 * MINUTE,
-  /** Part of the interval over which rounds of different projects are spread. */
-  jitter: 0.2,
-  /** Delay after a server returned; a flapping server causes one round in this time. */
-  afterReturnMs: 10 * SECOND,
-  /** After a start, and for a new project, rounds are spread over this time. */
-  afterStartMs: 30 * SECOND,
-  /** A user may ask once in this time. */
-  askedMs: MINUTE,
-  /** The branch of an open pull request must be missing in two rounds this far apart. */
-  goneMs: 10 * MINUTE,
-  presumedMs: DAY,
-  dueAtOnce: 20,
-  tickMs: SECOND,
-} as const
-
-/** Commit statuses and comments to be sent to a forge. */
-export const COMMIT_STATUSES = {
-  dueAtOnce: 50,
-  /** Pending reports of one project: the newest status of each commit, so this many commits. */
-  perProject: 500,
-  tries: 10,
-  backoffMs: 15 * SECOND,
-  backoffCapMs: HOUR,
-  /** A sender that died holds a report this long. */
-  claimMs: 2 * MINUTE,
-  keptMs: 7 * DAY,
-  /** The shortest limit of all forges. */
-  descriptionCharacters: 140,
-} as const
-
-/** POST …/repository_check: each starts git up to three times. */
-export const REPOSITORY_CHECKS = { perMinute: 12 } as const

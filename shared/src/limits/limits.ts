@@ -1,64 +1,7 @@
-// Every limit with its reason; the other files of this folder follow the same rule. The code contains such numbers only
-// here, and every queue, loop, buffer, body and wait has one. Times are in milliseconds, sizes in bytes.
+// Limits that several packages share, each with its reason. What one package alone uses is in its own `limits` folder.
+// The code contains such numbers nowhere else, and every queue, loop, buffer, body and wait has one. Times are in
+// milliseconds, sizes in bytes.
 import { DAY, GiB, HOUR, KiB, MINUTE, MiB, SECOND } from './units.ts'
-
-/** Enrolment and certificates of agents. */
-export const ENROLMENT = {
-  joinTokenMs: 15 * MINUTE,
-  /** A lost answer can be requested again with the same key. */
-  repeatMs: 10 * MINUTE,
-  requestsPerMinute: 10,
-  /** Downloads of a packaged agent, 50 MB each, by address. */
-  downloadsPerMinute: 10,
-  bodyBytes: 16 * KiB,
-  /** A P-256 request is about 300 bytes; the rest is for a subject that is ignored anyway. */
-  csrBytes: 4 * KiB,
-  certificateMs: 30 * DAY,
-  /** The listener's own certificate is issued at every start, so it only has to outlive one. */
-  serverCertificateMs: 365 * DAY,
-  /** The certificate with which the listener tests itself when it starts. */
-  probeCertificateMs: 10 * MINUTE,
-  /** Names of the listener; more in one certificate are a mistake. */
-  serverNames: 32,
-  caMs: 3_650 * DAY,
-  /** Clocks of servers run late. */
-  backdateMs: 5 * MINUTE,
-  /** Renewal happens at a random point from this part of a certificate's lifetime on. */
-  renewFrom: 0.5,
-  renewTo: 0.8,
-  renewAfterExpiryMs: 90 * DAY,
-  challengeMs: MINUTE,
-} as const
-
-/** One control plane per database. */
-export const REPLICAS = {
-  /** The former process may be stopping, or its dead connection may be unnoticed. */
-  waitMs: 5 * SECOND,
-  againMs: 100,
-} as const
-
-/** After a database was restored from a backup. */
-export const RESTORE = {
-  /** Retry interval of a server that joined after the backup; a user must let it join again. */
-  unknownAgentMs: 5 * MINUTE,
-  /** Lost rows; more than a busy installation creates in a day. */
-  numbers: 100_000,
-} as const
-
-/** Secrets at rest. */
-export const SECRET_STORE = {
-  kekBytes: 32,
-  /** 32 random bytes have about 30 different ones; with fewer than this, a human typed them. */
-  kekDistinctBytes: 16,
-  /** More than a key file can hold; reading stops here. */
-  kekFileBytes: 256,
-  /** Larger than every secret (a variable has at most 64 KiB). */
-  plainBytes: MiB,
-  /** Of each kind per second, so that a rotation stays unnoticeable. */
-  rewrittenAtOnce: 50,
-  /** Longer than any request that may still write with the previous key. */
-  retiredKeptMs: HOUR,
-} as const
 
 /** One connection between an agent and the control plane. */
 export const SESSION = {
@@ -273,74 +216,6 @@ export const REST = {
   serversPerOrganization: 100,
 } as const
 
-/** The control plane's database on another machine. */
-export const DATABASE = {
-  /** A server that does not answer by now is unreachable, and requests fail with that reason. */
-  connectMs: 5 * SECOND,
-} as const
-
-/** Webhooks of forges, and the pull requests that they report. */
-export const WEBHOOKS = {
-  /** GitHub's own limit. */
-  bodyBytes: 25 * MiB,
-  /** Larger bodies are counted while they are in memory. */
-  largeBytes: MiB,
-  largeAtOnce: 16,
-  /** Wrong signatures from one address to one project; more are refused before the body is read. */
-  failuresPerMinute: 100,
-  /**
-   * Wrong signatures in total; above this, only addresses with a recent valid signature are served for the rest of the
-   * second.
-   */
-  failuresPerSecond: 100,
-  knownAddressMs: DAY,
-  /** GitLab's signed time may differ this much from ours. */
-  timestampMs: 5 * MINUTE,
-  /** Forges wait 5 to 10 s; the answer stays well below. */
-  answerMs: SECOND,
-  /** When an undecided row is retried, by the number of tries so far. */
-  retryMs: [2 * SECOND, 2 * SECOND, 10 * SECOND],
-  tries: 3,
-  /** Undecided rows per tick. */
-  batch: 20,
-  duplicateMs: 7 * DAY,
-  /** An event from the future would make every later one stale. */
-  aheadMs: MINUTE,
-  /** A first event about an unknown pull request this late: it may be closed by now, so its branch is read first. */
-  lateMs: 10 * MINUTE,
-  /** Reads per try, if the branch changes meanwhile. */
-  looks: 3,
-  reconcileMs: 30 * SECOND,
-  keptMs: 30 * DAY,
-  keptPerProject: 5_000,
-  keptBodyMs: 7 * DAY,
-  keptBodyBytes: 256 * KiB,
-  refusedKept: 20,
-  /** Projects whose rejected attempts wait in memory to be written. */
-  refusedProjects: 1_000,
-  /** Refs of one push that are processed; more are an import, which a reconcile round sees. */
-  changes: 1_000,
-  /** Changed paths of one push; more are not compared, so it is deployed. */
-  paths: 3_000,
-  pathCharacters: 4_096,
-  titleCharacters: 500,
-  messageCharacters: 2_000,
-  nameCharacters: 200,
-  urlCharacters: 2_000,
-  /** Waiting pull requests that are checked for one freed slot. */
-  line: 1_000,
-} as const
-
-/** Globs of a project's settings. */
-export const GLOBS = {
-  patterns: 50,
-  characters: 256,
-  /** Expansions of the braces of one pattern. */
-  alternatives: 32,
-  /** Comparisons per match: some milliseconds for any pattern and name. */
-  steps: 2_000_000,
-} as const
-
 /** Why a deployment failed: the end of the failed step's output. */
 export const DIAGNOSTICS = {
   /** For a request right after the end of a task, whose last output is still in transit. */
@@ -353,27 +228,6 @@ export const DIAGNOSTICS = {
   scanLines: 50_000,
   /** Keys that changed since the last success, in one answer. */
   keys: 200,
-} as const
-
-/** The secret with which a project authenticates its forge. */
-export const WEBHOOK_SECRETS = {
-  bytes: 32,
-  /** Time to enter the new one at the forge; a delivery with it ends the former immediately. */
-  previousMs: DAY,
-} as const
-
-/** Basic Auth in front of an environment. */
-export const BASIC_AUTH = {
-  /** The edge pays this for each new visitor: about 60 ms of one core. */
-  cost: 10,
-  /** Passwords that wait to be hashed, one after the other. */
-  waitingHashes: 16,
-} as const
-
-/** Settings of the edge sent to a server. */
-export const EDGE = {
-  /** About 200 bytes each, so a message stays far below gRPC's limit. */
-  environmentsPerMessage: 500,
 } as const
 
 /** People: passwords, logins, tokens, invitations. */
@@ -413,3 +267,6 @@ export const PEOPLE = {
   /** Rows of ended logins and used codes, kept to distinguish reuse from an invalid token. */
   endedMs: 30 * DAY,
 } as const
+
+/** Several files in one answer. Some proxies limit addresses to 8 KiB. */
+export const ARTIFACT_BATCH = { queryChars: 6 * KiB } as const

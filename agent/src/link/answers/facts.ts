@@ -1,9 +1,10 @@
 // Answers CollectFacts: a few numbers about the server for its page and for diagnostics.
 import { existsSync } from 'node:fs'
 import { freemem, loadavg, totalmem, uptime } from 'node:os'
-import { MAINTENANCE, TASKS } from '@berth/shared'
+import { TASKS } from '@berth/shared'
 import { Ledger, ledgerFile } from '../../journal/ledger.ts'
 import type { EnvironmentUsage } from '../../journal/usage.ts'
+import { MAINTENANCE } from '../../limits/maintenance.ts'
 import type { Host } from '../../maintenance/host.ts'
 import type { AgentSettings } from '../../settings.ts'
 

@@ -5,9 +5,9 @@ import { Agent, IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import { addAbortSignal, type Readable } from 'node:stream'
 import { inspect } from 'node:util'
-import { ENGINE } from '@berth/shared'
 import Modem from 'docker-modem'
 import Docker from 'dockerode'
+import { ENGINE } from '../../limits/docker.ts'
 import { EngineError, toEngineError, toReason, toRefusal } from './engine-error.ts'
 
 export interface CallOptions {

@@ -2,8 +2,8 @@
 // container shares nothing with the host but single read-only files and named volumes; no port is published.
 import { readFileSync } from 'node:fs'
 import type { Readable } from 'node:stream'
-import { CONTAINERS, ENGINE } from '@berth/shared'
 import type { ContainerInspectInfo, HostConfig, MountSettings } from 'dockerode'
+import { CONTAINERS, ENGINE } from '../../limits/docker.ts'
 import { type Engine, getContainer } from './engine.ts'
 import { EngineError, orMissing } from './engine-error.ts'
 import { LABELS, type OwnerSettings, ownedFilter } from './names.ts'

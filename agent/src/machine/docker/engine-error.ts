@@ -1,6 +1,6 @@
 // Failures of the engine, sorted by what a caller does about them. The message is only the reason; the caller makes the
 // sentence.
-import { ENGINE } from '@berth/shared'
+import { ENGINE } from '../../limits/docker.ts'
 
 /**
  * unavailable: no engine, no permission to use it, or a timeout. conflict: in use, or exists already. refused: every

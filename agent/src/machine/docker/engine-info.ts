@@ -1,6 +1,6 @@
 // Answers questions about the engine as a whole: is it ours alone, what does it hold, how large is its build cache.
 // Records of the cache have no owner, so the cache is pruned only on engines that no other program uses.
-import { ENGINE } from '@berth/shared'
+import { ENGINE } from '../../limits/docker.ts'
 import type { Engine } from './engine.ts'
 import { LABELS, type OwnerSettings } from './names.ts'
 

@@ -1,7 +1,8 @@
 // Access to the Docker engine: one object per socket. Each call has a deadline, and each failure is an EngineError.
-import { ENGINE } from '@berth/shared'
+
 import type { DialOptions } from 'docker-modem'
 import type Docker from 'dockerode'
+import { ENGINE } from '../../limits/docker.ts'
 import type { AgentSettings } from '../../settings.ts'
 import type { CallOptions } from './client.ts'
 

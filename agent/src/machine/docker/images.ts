@@ -1,7 +1,7 @@
 // Pulls, inspects, tags and removes images. Removal is never forced, so an image that a container uses stays.
 import type { Readable } from 'node:stream'
-import { ENGINE } from '@berth/shared'
 import type { ImageInspectInfo } from 'dockerode'
+import { ENGINE } from '../../limits/docker.ts'
 import type { CallOptions } from './client.ts'
 import type { Engine } from './engine.ts'
 import { EngineError, isNotFound, orMissing, saysDiskFull, toEngineError } from './engine-error.ts'

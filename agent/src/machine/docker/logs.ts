@@ -1,7 +1,7 @@
 // Reads logs of containers. The engine sends frames (8 bytes of header, then one record); a line over 16 KiB comes in
 // parts. stdout and stderr have no common order.
 import type { Readable } from 'node:stream'
-import { ENGINE } from '@berth/shared'
+import { ENGINE } from '../../limits/docker.ts'
 import type { Engine } from './engine.ts'
 import { EngineError, toEngineError } from './engine-error.ts'
 

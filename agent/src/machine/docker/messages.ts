@@ -2,7 +2,7 @@
 // boundaries, and bounds each message. Throws when the stream breaks off.
 import type { Readable } from 'node:stream'
 import { StringDecoder } from 'node:string_decoder'
-import { ENGINE } from '@berth/shared'
+import { ENGINE } from '../../limits/docker.ts'
 import { EngineError } from './engine-error.ts'
 
 export async function* readMessages<T>(stream: Readable): AsyncGenerator<T> {

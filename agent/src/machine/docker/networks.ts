@@ -1,7 +1,8 @@
 // One bridge network per environment. This file chooses the subnet, as the engine's own pools end after 29 networks:
 // the first /26 of our pool that no route of the host, network of the engine or row of the ledger covers.
-import { NETWORKS } from '@berth/shared'
+
 import type { NetworkInspectInfo } from 'dockerode'
+import { NETWORKS } from '../../limits/docker.ts'
 import type { AgentSettings } from '../../settings.ts'
 import type { Engine } from './engine.ts'
 import { EngineError, isNotFound } from './engine-error.ts'

@@ -3,7 +3,7 @@
 // puts before a line feed, so that neither hides a value. It runs from the first such byte until the literal reading
 // reaches the same state; in between the two are independent, so cuts cannot matter. Invariant: `start()` is the
 // position of the first byte of the partial match, however much was skipped after it.
-import { MASKING } from '@berth/shared'
+import { MASKING } from '../../limits/machine.ts'
 import type { Automaton } from './automaton.ts'
 
 const ESCAPE = 0x1b

@@ -3,7 +3,7 @@
 // source. Invariants: the output does not depend on how the input was cut; every byte of every occurrence is replaced
 // (overlapping ones by one `***`); exactly the current partial match is held back. Deliberately absent: a timed flush,
 // which would leak the beginning of a value that a program prints in two writes.
-import { MASKING } from '@berth/shared'
+import { MASKING } from '../../limits/machine.ts'
 import { Automaton, SHORTEST_PATTERN } from './automaton.ts'
 import { PlainLane } from './lane.ts'
 import { type MaskedValue, makeSecretPatterns } from './secret-patterns.ts'

@@ -2,7 +2,7 @@
 // encodings that programs print (base64 in its three alignments, URL, JSON, shell, hexadecimal). Pure. Invariant: no
 // pattern is shorter than MASKING.valueBytes, whole values come first, and forms beyond the bounds are counted.
 import { isUtf8 } from 'node:buffer'
-import { MASKING } from '@berth/shared'
+import { MASKING } from '../../limits/machine.ts'
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: that is how a colour code begins.
 const COLOUR_CODES = /\u001b\[[0-9:;]*m/g

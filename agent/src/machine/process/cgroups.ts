@@ -14,7 +14,7 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import { PROCESSES } from '@berth/shared'
+import { PROCESSES } from '../../limits/machine.ts'
 import { signalProcess } from './signals.ts'
 
 export interface CgroupHost {

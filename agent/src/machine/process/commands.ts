@@ -6,8 +6,9 @@ import { closeSync, constants, openSync, readSync, writeSync } from 'node:fs'
 import { constants as osConstants } from 'node:os'
 import { setTimeout as delay } from 'node:timers/promises'
 import { ReadStream } from 'node:tty'
-import { PROCESSES, STEPS } from '@berth/shared'
+import { STEPS } from '@berth/shared'
 import { LogSource } from '@berth/shared/wire'
+import { PROCESSES } from '../../limits/machine.ts'
 import { signalGroup } from './process-tree.ts'
 
 export interface Exit {

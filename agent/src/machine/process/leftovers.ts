@@ -2,7 +2,7 @@
 // in one of its cgroups, or with its folder in the initial environment.
 // Invariant: processes of another environment, of Berth or of a person are never among them.
 import { setTimeout as delay } from 'node:timers/promises'
-import { PROCESSES } from '@berth/shared'
+import { PROCESSES } from '../../limits/machine.ts'
 import { Cgroup, detectCgroups, listCgroups } from './cgroups.ts'
 import { signalMembers } from './process-tree.ts'
 import { hasMarker, listProcesses, type ProcessFacts, readOwner } from './processes.ts'

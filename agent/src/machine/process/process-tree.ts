@@ -2,7 +2,7 @@
 // exactly; without one, /proc is searched (session, group, descendants, marker in the environment).
 // Invariant: after an end the tree is empty, or the caller learns how many processes are left.
 import { setTimeout as delay } from 'node:timers/promises'
-import { PROCESSES } from '@berth/shared'
+import { PROCESSES } from '../../limits/machine.ts'
 import type { Cgroup } from './cgroups.ts'
 import { findFamily, readProcess } from './processes.ts'
 import { signalProcess } from './signals.ts'

@@ -4,7 +4,7 @@
 import { spawn } from 'node:child_process'
 import { accessSync, constants } from 'node:fs'
 import { join } from 'node:path'
-import { PROCESSES } from '@berth/shared'
+import { PROCESSES } from '../../limits/machine.ts'
 import { signalProcess } from './signals.ts'
 
 /** The PATH of everything Berth starts; the agent's own PATH is unknown. */

@@ -7,7 +7,7 @@ import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import { SLOTS } from '@berth/shared'
+import { SLOTS } from '../../limits/machine.ts'
 import type { AgentSettings } from '../../settings.ts'
 import { isSameProcess, readBootId, readStartTicks } from './processes.ts'
 

@@ -4,7 +4,8 @@
 // Deliberately absent: /srv, /mnt, /media and separate disks, where a world-writable folder was opened on purpose.
 import { readFileSync, realpathSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { MAINTENANCE, PROCESSES } from '@berth/shared'
+import { PROCESSES } from '../../limits/machine.ts'
+import { MAINTENANCE } from '../../limits/maintenance.ts'
 import type { AgentSettings } from '../../settings.ts'
 import { replaceFile } from '../atomic-files.ts'
 import { locateProgram, type ProgramResult, runProgram } from '../process/programs.ts'

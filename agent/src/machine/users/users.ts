@@ -3,7 +3,7 @@
 // accounts; development then runs commands as the developer.
 import { readFileSync, statSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
-import { PROCESSES } from '@berth/shared'
+import { PROCESSES } from '../../limits/machine.ts'
 import { type Account, dropRights } from '../process/confinement.ts'
 import { locateProgram, runProgram } from '../process/programs.ts'
 

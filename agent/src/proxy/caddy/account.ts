@@ -14,7 +14,7 @@ import {
   statSync,
 } from 'node:fs'
 import { join } from 'node:path'
-import { PROXY } from '@berth/shared'
+import { PROXY } from '../../limits/proxy.ts'
 import { listFolder } from '../../machine/files.ts'
 import type { Account } from '../../machine/process/confinement.ts'
 import { locateProgram } from '../../machine/process/programs.ts'

@@ -2,7 +2,7 @@
 // the caller gets the reason as a sentence.
 import { statSync } from 'node:fs'
 import { request } from 'node:http'
-import { PROXY } from '@berth/shared'
+import { PROXY } from '../../limits/proxy.ts'
 
 export interface CaddyAdmin {
   /** Undefined when it answers; otherwise the reason. */

@@ -3,7 +3,7 @@
 // last configuration that a Caddy accepted.
 import { chownSync, existsSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
-import { PROXY } from '@berth/shared'
+import { PROXY } from '../../limits/proxy.ts'
 import { replaceFile } from '../../machine/atomic-files.ts'
 import { EdgeError } from '../protocol.ts'
 import { type CaddyAdmin, CaddyRefused } from './admin.ts'

@@ -2,7 +2,7 @@
 // name server for every plain hostname, so a deployment changes an answer of the name server and not this. Passwords,
 // paths, folders and sockets get routes of their own. Invariants: the catch-all never serves a hostname that has its
 // own route; every @id is unique (Caddy silently accepts duplicates).
-import { PROXY } from '@berth/shared'
+import { PROXY } from '../../limits/proxy.ts'
 import type { AgentSettings } from '../../settings.ts'
 import { errorPage } from '../edge/pages.ts'
 import type { EdgeKeys } from '../paths.ts'

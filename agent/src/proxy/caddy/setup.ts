@@ -2,7 +2,7 @@
 // with apt, makes Caddy's account, gives it the files of a Caddy that ran as root, and keeps the package's own unit
 // from taking the ports. Starts nothing.
 import { existsSync } from 'node:fs'
-import { PROXY } from '@berth/shared'
+import { PROXY } from '../../limits/proxy.ts'
 import { findListeners, nameHolder } from '../../machine/process/ports.ts'
 import { locateProgram, type ProgramResult, runProgram } from '../../machine/process/programs.ts'
 import { isRoot } from '../../machine/users/users.ts'

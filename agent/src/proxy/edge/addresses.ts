@@ -1,6 +1,6 @@
 // Addresses of routed containers: looked up when the edge starts, on events of the engine, and periodically. Invariant:
 // an unreachable engine changes nothing; an address is removed only when the engine says that the container is gone.
-import { PROXY } from '@berth/shared'
+import { PROXY } from '../../limits/proxy.ts'
 
 /** The part of the engine that the edge needs. */
 export interface AddressBook {

@@ -2,7 +2,7 @@
 // are bounded; an invalid call closes the connection.
 import { chmodSync, rmSync } from 'node:fs'
 import { createServer, type Server, type Socket } from 'node:net'
-import { PROXY } from '@berth/shared'
+import { PROXY } from '../../limits/proxy.ts'
 import { decodeLine, type EdgeCall, EdgeError, encodeLine, findProblem } from '../protocol.ts'
 
 type Perform = (call: EdgeCall) => Promise<unknown>

@@ -4,7 +4,7 @@
 import { mkdirSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import { PROXY } from '@berth/shared'
+import { PROXY } from '../../limits/proxy.ts'
 import { readBootId } from '../../machine/process/processes.ts'
 import { locateProgram, runProgram } from '../../machine/process/programs.ts'
 import type { AgentSettings } from '../../settings.ts'

@@ -1,7 +1,7 @@
 // The edge's view of the Docker engine: addresses by inspection, changes by the engine's events. Retries an unreachable
 // engine with back-off; when its events resume, everything may have changed.
 import { setTimeout as delay } from 'node:timers/promises'
-import { PROXY } from '@berth/shared'
+import { PROXY } from '../../limits/proxy.ts'
 import { inspectContainer } from '../../machine/docker/containers.ts'
 import type { Engine } from '../../machine/docker/engine.ts'
 import { events } from '../../machine/docker/events.ts'

@@ -7,7 +7,7 @@ import {
   type Server,
   type Socket,
 } from 'node:net'
-import { PROXY } from '@berth/shared'
+import { PROXY } from '../../limits/proxy.ts'
 import { openSocket } from '../../machine/process/sockets.ts'
 import { EdgeError } from '../protocol.ts'
 import type { SocketOwners } from '../socket-owners.ts'

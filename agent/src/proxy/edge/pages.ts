@@ -1,6 +1,6 @@
 // What a browser shows where no application answers: small, neutral, light or dark as the browser prefers, nothing
 // loaded from elsewhere; plain text for programs. PURE. Pages are public, so they name no owner, path or reason.
-import { PROXY } from '@berth/shared'
+import { PROXY } from '../../limits/proxy.ts'
 import type { PageName } from '../protocol.ts'
 
 export type Page = PageName | 'unknown' | 'files'

@@ -1,7 +1,7 @@
 // Owns the table, the pending changes and their order. A change that leaves Caddy's configuration the same takes effect
 // immediately; concurrent others share one push. Invariants: the table is on disk before a call is answered; a refused
 // configuration changes nothing; changes of one environment happen in the order in which they came.
-import { PROXY } from '@berth/shared'
+import { PROXY } from '../../limits/proxy.ts'
 import type { Pushes } from '../caddy/pushes.ts'
 import { EdgeError, type SetRoutes } from '../protocol.ts'
 import type { Table } from '../table.ts'

@@ -1,10 +1,11 @@
 // Phases release and start: networks, volumes and containers. A routed service starts beside the one that serves. A
 // service without a route exists once: a changed one is stopped first (and restarted if anything fails), an unchanged
 // one is left alone. Invariant: the row of every object is committed before the object is created.
-import { DOCKER_STEPS } from '@berth/shared'
+
 import type { DockerService } from '@berth/shared/service-file'
 import { FailureCode, LogSource } from '@berth/shared/wire'
 import type { ObjectKind, ObjectRow } from '../../journal/objects.ts'
+import { DOCKER_STEPS } from '../../limits/docker.ts'
 import {
   createContainer,
   hasShell,

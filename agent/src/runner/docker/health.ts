@@ -1,8 +1,9 @@
 // `health`: sends requests from this server directly to the container's address, with the public hostname. A container
 // that exited is reported immediately, with its exit and last output; restarts begin only after verification.
-import { PROCESSES, STEPS } from '@berth/shared'
+import { STEPS } from '@berth/shared'
 import type { DockerService } from '@berth/shared/service-file'
 import { FailureCode } from '@berth/shared/wire'
+import { PROCESSES } from '../../limits/machine.ts'
 import { inspectContainer, type Observed } from '../../machine/docker/containers.ts'
 import { tailLogs } from '../../machine/docker/logs.ts'
 import { type HealthCheck, judgeHealth } from '../../machine/process/health.ts'

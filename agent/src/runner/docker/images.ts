@@ -2,10 +2,11 @@
 // digest. A kept image of the same commit and settings is reused; a rollback is just that. Invariant: the row of an
 // image is committed before the image can exist, and no value of a variable reaches a build.
 import { join, relative } from 'node:path'
-import { BUILDS, DOCKER_STEPS, PROCESSES } from '@berth/shared'
 import type { DockerService } from '@berth/shared/service-file'
 import { FailureCode, LogSource } from '@berth/shared/wire'
 import type { ObjectRow } from '../../journal/objects.ts'
+import { BUILDS, DOCKER_STEPS } from '../../limits/docker.ts'
+import { PROCESSES } from '../../limits/machine.ts'
 import {
   BuildError,
   type BuildStep,

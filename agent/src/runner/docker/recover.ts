@@ -3,9 +3,10 @@
 // removes unfinished objects, in this order so that nothing is removed while it gets requests. Idempotent; the caller
 // makes sure that no other deployment works in the environment.
 import { setTimeout as delay } from 'node:timers/promises'
-import { ROUTE_STEPS, STEPS } from '@berth/shared'
+import { STEPS } from '@berth/shared'
 import type { Ledger } from '../../journal/ledger.ts'
 import type { ObjectRow } from '../../journal/objects.ts'
+import { ROUTE_STEPS } from '../../limits/proxy.ts'
 import {
   inspectOwned,
   setRestartPolicy,

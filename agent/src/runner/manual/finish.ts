@@ -3,9 +3,10 @@
 // version are warnings.
 
 import { basename, join } from 'node:path'
-import { PROCESSES, STEPS } from '@berth/shared'
+import { STEPS } from '@berth/shared'
 import type { ManualService } from '@berth/shared/service-file'
 import { FailureCode } from '@berth/shared/wire'
+import { PROCESSES } from '../../limits/machine.ts'
 import { listFolder, readLink, removeTree } from '../../machine/files.ts'
 import { tidyRepository } from '../../machine/git/git.ts'
 import { findListeners, findSocketListeners, holdsListener } from '../../machine/process/ports.ts'

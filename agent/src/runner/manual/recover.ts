@@ -4,7 +4,7 @@
 import { existsSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import { ROUTE_STEPS } from '@berth/shared'
+import { ROUTE_STEPS } from '../../limits/proxy.ts'
 import {
   environmentPaths,
   listFolder,

@@ -3,10 +3,10 @@
 // (undo.ts) when anything fails afterwards.
 
 import { join } from 'node:path'
-import { PROCESSES } from '@berth/shared'
 import type { ManualService } from '@berth/shared/service-file'
 import { FailureCode } from '@berth/shared/wire'
 import type { ProcessRow } from '../../journal/ledger.ts'
+import { PROCESSES } from '../../limits/machine.ts'
 import { insideFolder } from '../../machine/files.ts'
 import { Cgroup, detectCgroups, listCgroups } from '../../machine/process/cgroups.ts'
 import { baseEnvironment } from '../../machine/process/confinement.ts'

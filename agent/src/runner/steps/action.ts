@@ -2,9 +2,9 @@
 // container of its service. It gets the values of the running version, so it never sees a half-applied change.
 import { hostname } from 'node:os'
 import { setTimeout as delay } from 'node:timers/promises'
-import { PROCESSES } from '@berth/shared'
 import type { Action } from '@berth/shared/service-file'
 import { FailureCode, LogSource } from '@berth/shared/wire'
+import { PROCESSES } from '../../limits/machine.ts'
 import { inspectContainer } from '../../machine/docker/containers.ts'
 import { type RunningExec, startExec } from '../../machine/docker/exec.ts'
 import {

@@ -2,9 +2,9 @@
 // one way: with its exit code, a timeout of the step, or an interruption of the attempt; the last two leave no process
 // behind.
 import { setTimeout as delay } from 'node:timers/promises'
-import { PROCESSES } from '@berth/shared'
 import type { ManualSection, Step } from '@berth/shared/service-file'
 import { FailureCode } from '@berth/shared/wire'
+import { PROCESSES } from '../../limits/machine.ts'
 import { measureDiskSpace } from '../../machine/disk-space.ts'
 import { insideFolder } from '../../machine/files.ts'
 import { Cgroup, type CgroupBounds, detectCgroups } from '../../machine/process/cgroups.ts'

@@ -2,9 +2,10 @@
 // proves through the proxy that the new version answers, and gives running requests time (`drain`). The recipe says
 // where its services answer.
 import { setTimeout as delay } from 'node:timers/promises'
-import { PROXY, type Recipe, ROUTE_STEPS } from '@berth/shared'
+import type { Recipe } from '@berth/shared'
 import { type Health, routes } from '@berth/shared/service-file'
 import { FailureCode } from '@berth/shared/wire'
+import { PROXY, ROUTE_STEPS } from '../../limits/proxy.ts'
 import { countConnections } from '../../machine/process/connections.ts'
 import { tryHandshake } from '../../machine/process/handshake.ts'
 import { isExpectedStatus } from '../../machine/process/health.ts'

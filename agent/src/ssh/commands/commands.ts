@@ -1,15 +1,9 @@
 // Parses requests over SSH into data, and decides whether a grant covers them. No I/O, so the forced command and the
 // agent decide with the same code. Invariant: a shell never reads a word of a request; the environment comes from the
 // grant, never from the request.
-import {
-  ARTIFACTS,
-  GRANT_EXTENSION,
-  SSH,
-  SSH_SESSIONS,
-  type SshAccount,
-  type SshGrant,
-} from '@berth/shared'
+import { ARTIFACTS, GRANT_EXTENSION, SSH, type SshAccount, type SshGrant } from '@berth/shared'
 import type { SshCertificate } from '@berth/shared/ssh'
+import { SSH_SESSIONS } from '../../limits/ssh.ts'
 
 export type Verb =
   | {

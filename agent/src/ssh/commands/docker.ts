@@ -1,6 +1,6 @@
 // `shell` and `exec` in the running container of a service. The variables come from the mounted file, as for the
 // service itself; the container's limits and isolation apply to the command.
-import { SSH_SESSIONS } from '@berth/shared'
+import { SSH_SESSIONS } from '../../limits/ssh.ts'
 import { hasShell, inspectContainer } from '../../machine/docker/containers.ts'
 import { openEngine } from '../../machine/docker/engine.ts'
 import { talkToExec } from '../../machine/docker/exec-session.ts'

@@ -1,12 +1,13 @@
 // The daemon's table of sessions: who is connected, and what was reported to the control plane. A change of the table
 // and its event for the audit log are one transaction of the journal.
-import { SSH_SESSIONS } from '@berth/shared'
+
 import { SshSessionChangedSchema } from '@berth/shared/wire'
 import { create } from '@bufbuild/protobuf'
 import { timestampFromMs } from '@bufbuild/protobuf/wkt'
 import type { Clock } from '../../clock.ts'
 import type { Journal } from '../../journal/journal.ts'
 import type { SshSessionRow } from '../../journal/ssh-sessions.ts'
+import { SSH_SESSIONS } from '../../limits/ssh.ts'
 
 export interface SessionResult {
   reason: string

@@ -1,10 +1,11 @@
 // The agent's decision table, and the parser of requests.
 import { generateKeyPairSync, sign } from 'node:crypto'
 import { PassThrough } from 'node:stream'
-import { GRANT_EXTENSION, SSH_SESSIONS } from '@berth/shared'
+import { GRANT_EXTENSION } from '@berth/shared'
 import { ed25519PublicKey, signCertificate } from '@berth/shared/ssh'
 import { describe, expect, test } from 'vitest'
 import type { SshSessionRow } from '../../journal/ssh-sessions.ts'
+import { SSH_SESSIONS } from '../../limits/ssh.ts'
 import { parseVerb, sessionEnd } from '../commands/commands.ts'
 import { decideSession, type Facts, readHello, readSize } from './decide.ts'
 import type { Hello } from './frames.ts'

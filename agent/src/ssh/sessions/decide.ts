@@ -1,12 +1,6 @@
 // Decides whether a forced command may have what it requests. Verifies everything again, because the agent trusts the
 // group of its socket, not the message. Values in, a decision out; throws Refusal.
-import {
-  SSH_ACCOUNTS,
-  SSH_SESSIONS,
-  type SshAccount,
-  type SshGrant,
-  sshPrincipal,
-} from '@berth/shared'
+import { SSH_ACCOUNTS, type SshAccount, type SshGrant, sshPrincipal } from '@berth/shared'
 import {
   encodePublicKey,
   type SshCertificate,
@@ -14,6 +8,7 @@ import {
   verifyCertificate,
 } from '@berth/shared/ssh'
 import type { SshSessionRow } from '../../journal/ssh-sessions.ts'
+import { SSH_SESSIONS } from '../../limits/ssh.ts'
 import { parseVerb, Refusal, readGrant, requireGranted, type Verb } from '../commands/commands.ts'
 import type { Hello } from './frames.ts'
 

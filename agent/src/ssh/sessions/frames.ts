@@ -2,7 +2,7 @@
 // payload. Invariant: a frame over its bound, or of unknown form, ends the connection.
 import type { Socket } from 'node:net'
 import type { Writable } from 'node:stream'
-import { SSH_SESSIONS } from '@berth/shared'
+import { SSH_SESSIONS } from '../../limits/ssh.ts'
 
 export const FRAME = {
   /** JSON; the first in either direction. */

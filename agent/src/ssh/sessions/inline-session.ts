@@ -2,8 +2,8 @@
 // process would take longer than sending them. It ends with its work, input, connection or time, or when the daemon
 // ends it; a restart of the daemon cuts it, and the client then requests the rest again.
 import type { Socket } from 'node:net'
-import { SSH_SESSIONS } from '@berth/shared'
 import { sumSizes } from '../../files/reading.ts'
+import { SSH_SESSIONS } from '../../limits/ssh.ts'
 import { describeError, type Log } from '../../log.ts'
 import type { AgentSettings } from '../../settings.ts'
 import { startArtifact, startArtifacts } from '../commands/artifact.ts'

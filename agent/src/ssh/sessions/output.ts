@@ -1,6 +1,6 @@
 // Sends the output of a session as frames to its forced command, no faster than it reads them.
 import type { Socket } from 'node:net'
-import { SSH_SESSIONS } from '@berth/shared'
+import { SSH_SESSIONS } from '../../limits/ssh.ts'
 import { FRAME, writeFrames } from './frames.ts'
 
 export interface Output {

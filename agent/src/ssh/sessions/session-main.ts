@@ -5,8 +5,9 @@
 import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { connect, type OnReadOpts, type Socket } from 'node:net'
-import { SSH_ACCOUNTS, SSH_SESSIONS, type SshAccount } from '@berth/shared'
+import { SSH_ACCOUNTS, type SshAccount } from '@berth/shared'
 import { parsePublicKey, verifyCertificate } from '@berth/shared/ssh'
+import { SSH_SESSIONS } from '../../limits/ssh.ts'
 import { IDS_FOLLOW, NOT_RUNNING, parseVerb, Refusal } from '../commands/commands.ts'
 import {
   type Admission,

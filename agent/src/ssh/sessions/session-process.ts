@@ -3,7 +3,7 @@
 // Invariant: everything it started ends with this process; its result file says why it ended.
 import { chmodSync, chownSync, readFileSync, rmSync, writeSync } from 'node:fs'
 import { createServer, type Socket } from 'node:net'
-import { SSH_SESSIONS } from '@berth/shared'
+import { SSH_SESSIONS } from '../../limits/ssh.ts'
 import { replaceFile } from '../../machine/atomic-files.ts'
 import type { AgentSettings } from '../../settings.ts'
 import { inputEnded, NOT_AVAILABLE, Refusal } from '../commands/commands.ts'

@@ -7,11 +7,11 @@ import { chmodSync, chownSync, mkdirSync, readFileSync, rmSync } from 'node:fs'
 import { createServer, type Server, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import { SSH_SESSIONS } from '@berth/shared'
 import type { SshPublicKey } from '@berth/shared/ssh'
 import type { Clock } from '../../clock.ts'
 import type { Journal } from '../../journal/journal.ts'
 import type { ProcessKey, SshSessionRow } from '../../journal/ssh-sessions.ts'
+import { SSH_SESSIONS } from '../../limits/ssh.ts'
 import { describeError, type Log } from '../../log.ts'
 import {
   findFamily,

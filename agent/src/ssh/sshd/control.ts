@@ -2,7 +2,7 @@
 import { readFileSync, statSync } from 'node:fs'
 import { connect } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
-import { SSHD } from '@berth/shared'
+import { SSHD } from '../../limits/ssh.ts'
 import { readProcess } from '../../machine/process/processes.ts'
 import { runProgram } from '../../machine/process/programs.ts'
 import { signalProcess } from '../../machine/process/signals.ts'

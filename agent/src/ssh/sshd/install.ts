@@ -3,7 +3,7 @@
 // the same (compared with `sshd -T`), and a real login proves that ours works.
 import { existsSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { SSHD } from '@berth/shared'
+import { SSHD } from '../../limits/ssh.ts'
 import { replaceFile, syncFolder } from '../../machine/atomic-files.ts'
 import { runProgram } from '../../machine/process/programs.ts'
 import { awaitGreeting, findFault, readEffect, reload, type Sshd } from './control.ts'

@@ -3,7 +3,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { closeSync, existsSync, mkdirSync, openSync, readFileSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
-import { SSHD } from '@berth/shared'
+import { SSHD } from '../../limits/ssh.ts'
 import { replaceFile } from '../../machine/atomic-files.ts'
 import { locateProgram, runProgram, SYSTEM_PATH } from '../../machine/process/programs.ts'
 import { signalProcess } from '../../machine/process/signals.ts'

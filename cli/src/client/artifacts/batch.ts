@@ -4,7 +4,7 @@
 // from the stream.
 
 import type { Artifact } from '@berth/shared/api'
-import { CLIENT } from '@berth/shared/client-limits'
+import { CLIENT } from '../../limits/client.ts'
 import { CliError, EXIT } from '../../terminal/exit.ts'
 import type { OpenedArtifact, OpenTarget } from './source.ts'
 

@@ -17,7 +17,7 @@ import {
 import { sep } from 'node:path'
 import { setTimeout as delay, setImmediate as turn } from 'node:timers/promises'
 import type { Artifact } from '@berth/shared/api'
-import { CLIENT } from '@berth/shared/client-limits'
+import { CLIENT } from '../../limits/client.ts'
 import { CliError, EXIT } from '../../terminal/exit.ts'
 import { cleanText } from '../../terminal/text.ts'
 import { forgetPart, makePart, removePart, sweepParts } from './parts.ts'

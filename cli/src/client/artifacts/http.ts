@@ -2,7 +2,7 @@
 // the control plane or the server does not support the latter, files are requested one after the other.
 
 import type { Artifact } from '@berth/shared/api'
-import { ARTIFACT_BATCH } from '@berth/shared/client-limits'
+import { ARTIFACT_BATCH } from '@berth/shared/limits'
 import { freeBytes } from '@berth/shared/memory'
 import { z } from 'zod'
 import { CliError, EXIT } from '../../terminal/exit.ts'

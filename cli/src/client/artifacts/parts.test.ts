@@ -2,8 +2,8 @@
 import { closeSync, mkdtempSync, readdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { CLIENT } from '@berth/shared/client-limits'
 import { afterEach, beforeEach, expect, test } from 'vitest'
+import { CLIENT } from '../../limits/client.ts'
 import { forgetPart, makePart, removeParts, sweepParts } from './parts.ts'
 
 let dir: string

@@ -5,7 +5,7 @@ import { createHash, randomBytes } from 'node:crypto'
 import { constants, lstatSync, opendirSync, openSync, rmSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { sep } from 'node:path'
-import { CLIENT } from '@berth/shared/client-limits'
+import { CLIENT } from '../../limits/client.ts'
 import { isAlive } from '../ssh/ssh.ts'
 
 const MACHINE = createHash('sha256').update(hostname()).digest('hex').slice(0, 8)

@@ -2,8 +2,8 @@
 import { closeSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { CLIENT } from '@berth/shared/client-limits'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { CLIENT } from '../../limits/client.ts'
 import type { Part } from './parts.ts'
 import { PartsAhead } from './preallocate.ts'
 

@@ -3,7 +3,7 @@
 // No threads: they would contend for the folder and for processors that the connection needs. Invariants: bounded, only
 // in one folder that was already entered, and files that were not taken are removed.
 import { closeSync } from 'node:fs'
-import { CLIENT } from '@berth/shared/client-limits'
+import { CLIENT } from '../../limits/client.ts'
 import { makePart, type Part, removePart } from './parts.ts'
 
 export class PartsAhead {

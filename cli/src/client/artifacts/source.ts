@@ -3,7 +3,7 @@
 
 import { setImmediate as turn } from 'node:timers/promises'
 import type { Artifact } from '@berth/shared/api'
-import { CLIENT } from '@berth/shared/client-limits'
+import { CLIENT } from '../../limits/client.ts'
 import { CliError, EXIT } from '../../terminal/exit.ts'
 import { ApiFailure } from '../problem.ts'
 import { chooseTarget, PartialFile, type TargetOptions } from './file.ts'

@@ -3,7 +3,7 @@
 // other way.
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Artifact } from '@berth/shared/api'
-import { CLIENT } from '@berth/shared/client-limits'
+import { CLIENT } from '../../limits/client.ts'
 import { CliError, EXIT, interrupted } from '../../terminal/exit.ts'
 import type { Io } from '../../terminal/io.ts'
 import type { Api } from '../api.ts'

@@ -3,7 +3,7 @@
 // connection, or that it broke.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { Readable } from 'node:stream'
-import { CLIENT } from '@berth/shared/client-limits'
+import { CLIENT } from '../../limits/client.ts'
 import { CliError, EXIT } from '../../terminal/exit.ts'
 import type { Io } from '../../terminal/io.ts'
 import { cleanText } from '../../terminal/text.ts'

@@ -7,7 +7,7 @@ import { mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { isHostOrAddress, SshCertificate, type SshPurpose } from '@berth/shared/api'
-import { CLIENT } from '@berth/shared/client-limits'
+import { CLIENT } from '../../limits/client.ts'
 import { CliError, EXIT } from '../../terminal/exit.ts'
 import type { Io } from '../../terminal/io.ts'
 import type { Api, Read } from '../api.ts'

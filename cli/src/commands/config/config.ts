@@ -2,7 +2,6 @@
 // schema for editors.
 import { access, lstat, readFile, stat } from 'node:fs/promises'
 import { basename, dirname, join, resolve } from 'node:path'
-import { CLIENT } from '@berth/shared/client-limits'
 import {
   FILE_NAME,
   formatProblems,
@@ -12,6 +11,7 @@ import {
   readServiceFile,
 } from '@berth/shared/service-file'
 import { type Context, compose, flagText, type Invocation } from '../../context.ts'
+import { CLIENT } from '../../limits/client.ts'
 import { CliError, EXIT, type ExitCode, usage } from '../../terminal/exit.ts'
 import { cleanText } from '../../terminal/text.ts'
 

@@ -3,12 +3,12 @@
 // try of one invocation carries the same key.
 import { randomUUID } from 'node:crypto'
 import { Commit, Task } from '@berth/shared/api'
-import { CLIENT } from '@berth/shared/client-limits'
 import type { Api } from '../../client/api.ts'
 import { ApiFailure, isOutcomeUnknown } from '../../client/problem.ts'
 import { findTarget, type Target } from '../../client/resolve.ts'
 import { type Finished, type WaitOptions, waitForTask } from '../../client/wait.ts'
 import { type Context, compose, flagOn, flagText, type Invocation } from '../../context.ts'
+import { CLIENT } from '../../limits/client.ts'
 import { printOutput } from '../../progress/output.ts'
 import { createReporter, taskHeader } from '../../progress/reporter.ts'
 import { printTask, reportVerdict } from '../../progress/verdict.ts'

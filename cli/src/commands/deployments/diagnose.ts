@@ -3,11 +3,11 @@
 // was answered, even if the deployment failed.
 
 import { Diagnostics, Task } from '@berth/shared/api'
-import { CLIENT } from '@berth/shared/client-limits'
 import { DIAGNOSTICS } from '@berth/shared/limits'
 import type { Api } from '../../client/api.ts'
 import { findTarget } from '../../client/resolve.ts'
 import { type Context, compose, flagText, type Invocation } from '../../context.ts'
+import { CLIENT } from '../../limits/client.ts'
 import { CliError, EXIT, type ExitCode } from '../../terminal/exit.ts'
 import { formatAgo, parseCount, shortCommit } from '../../terminal/format.ts'
 import { cleanText, cutText } from '../../terminal/text.ts'

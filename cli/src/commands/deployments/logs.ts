@@ -1,6 +1,6 @@
 // berth logs: what the containers of an environment wrote, over certificate SSH, of any age. There is no other way: the
 // log endpoint of the API no longer exists.
-import { CLIENT } from '@berth/shared/client-limits'
+
 import { type LogsRequest, readContainerLogs } from '../../client/container-logs.ts'
 import { isGap, type LogEntry } from '../../client/log-records.ts'
 import { findTarget, type Target, targetName } from '../../client/resolve.ts'
@@ -12,6 +12,7 @@ import {
   flagText,
   type Invocation,
 } from '../../context.ts'
+import { CLIENT } from '../../limits/client.ts'
 import { CliError, EXIT, type ExitCode, interrupted, usage } from '../../terminal/exit.ts'
 import { parseCount, parseMoment } from '../../terminal/format.ts'
 import type { Style } from '../../terminal/terminal.ts'

@@ -8,11 +8,11 @@ import {
   EnvironmentCreated,
   Server,
 } from '@berth/shared/api'
-import { CLIENT } from '@berth/shared/client-limits'
 import type { Api } from '../../client/api.ts'
 import { ApiFailure } from '../../client/problem.ts'
 import { findProject, findTarget, matchNamed } from '../../client/resolve.ts'
 import { type Context, compose, flagOn, flagText, type Invocation } from '../../context.ts'
+import { CLIENT } from '../../limits/client.ts'
 import { CliError, EXIT, type ExitCode, usage } from '../../terminal/exit.ts'
 import { formatAgo, shortCommit } from '../../terminal/format.ts'
 import type { Cell, Style } from '../../terminal/terminal.ts'

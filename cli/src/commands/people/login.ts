@@ -3,7 +3,6 @@
 // the server before it is stored.
 import { hostname } from 'node:os'
 import { Me, type TokenAnswer } from '@berth/shared/api'
-import { CLIENT } from '@berth/shared/client-limits'
 import { createApi } from '../../client/api.ts'
 import {
   credentialsPath,
@@ -22,6 +21,7 @@ import {
   flagText,
   type Invocation,
 } from '../../context.ts'
+import { CLIENT } from '../../limits/client.ts'
 import { browserCommand } from '../../terminal/browser.ts'
 import { EXIT, type ExitCode, usage } from '../../terminal/exit.ts'
 import { formatUntil } from '../../terminal/format.ts'

@@ -11,10 +11,10 @@ import {
   RepositoryCheck,
   Server,
 } from '@berth/shared/api'
-import { CLIENT } from '@berth/shared/client-limits'
 import type { Api } from '../../client/api.ts'
 import { findProject } from '../../client/resolve.ts'
 import { type Context, compose, type Invocation } from '../../context.ts'
+import { CLIENT } from '../../limits/client.ts'
 import { CliError, EXIT, type ExitCode } from '../../terminal/exit.ts'
 import { cleanText } from '../../terminal/text.ts'
 import {

@@ -1,7 +1,6 @@
 // berth ssh: a shell or one command in an environment, or on a whole server; and a certificate for the user's own key.
 // The words after `--` are sent as one encoded argument list, so no shell quoting is needed.
 import { readFile, stat, writeFile } from 'node:fs/promises'
-import { CLIENT } from '@berth/shared/client-limits'
 import type { Api } from '../../client/api.ts'
 import { findTarget, targetName } from '../../client/resolve.ts'
 import {
@@ -18,6 +17,7 @@ import {
   withCertificate,
 } from '../../client/ssh/ssh.ts'
 import { type Context, compose, flagText, type Invocation } from '../../context.ts'
+import { CLIENT } from '../../limits/client.ts'
 import { CliError, EXIT, type ExitCode, interrupted, usage } from '../../terminal/exit.ts'
 import { formatSpan } from '../../terminal/format.ts'
 import { cleanText } from '../../terminal/text.ts'

@@ -1,7 +1,7 @@
 // Commit statuses and comments for forges. Each transaction that changed a task or a pull request derives them from its
 // events as its last step, so a forge hears of exactly what was committed. This file does no network work;
 // app/forges/commit-status-sending.ts empties the outbox. A project without a forge token costs one read per task.
-import { COMMIT_STATUSES } from '@berth/shared'
+
 import type { Failure } from '@berth/shared/api'
 import { type DeployedService, environmentUrl } from '../../domain/environments/environment.ts'
 import {
@@ -9,6 +9,7 @@ import {
   type Moment,
   type ReportedStatus,
 } from '../../domain/forges/commit-status.ts'
+import { COMMIT_STATUSES } from '../../limits/forges.ts'
 import {
   dropOldestReports,
   findNewestReport,

@@ -1,19 +1,12 @@
 // Changes that depend on time alone: tasks of offline servers, attempts without reports, passed deadlines, incomplete
 // logs. A tick runs this; tests move the clock and call it.
-import {
-  ALERTS,
-  ARTIFACTS,
-  COMMIT_STATUSES,
-  EVENTS,
-  LIVE,
-  LOGS,
-  MAIL,
-  SSH,
-  TASKS,
-} from '@berth/shared'
+import { ARTIFACTS, EVENTS, LOGS, SSH, TASKS } from '@berth/shared'
 import { Desired, FailureCode } from '@berth/shared/wire'
 import type { Context } from '../../context.ts'
 import { describeFailure } from '../../domain/deployments/failure.ts'
+import { LIVE } from '../../limits/browser.ts'
+import { COMMIT_STATUSES } from '../../limits/forges.ts'
+import { ALERTS, MAIL } from '../../limits/installation.ts'
 import { deleteOldEvents } from '../../store/core/events.ts'
 import {
   type Attempt,

@@ -1,9 +1,10 @@
 // Parts of a task's log for readers: a range of lines, and the lines that contain a text or look like an error. Every
 // answer is bounded and says where to continue.
-import { LOG_PAGES } from '@berth/shared'
+
 import type { Context } from '../../context.ts'
 import type { Caller } from '../../domain/core/access.ts'
 import { holdsText, isErrorLine, LineSearch } from '../../domain/deployments/log-search.ts'
+import { LOG_PAGES } from '../../limits/browser.ts'
 import { type LiveLine, LogReader } from './log-reader.ts'
 import { type LogView, openTaskLog } from './logs.ts'
 

@@ -1,9 +1,10 @@
 // Reads the records of one stored log as messages of a bounded size. A character may span two records, so each source
 // is decoded as one stream; a reader that starts in the middle also reads the previous record to complete it.
-import { LIVE } from '@berth/shared'
+
 import type { LogLine } from '@berth/shared/api'
 import { LogSource } from '@berth/shared/wire'
 import type { Context } from '../../context.ts'
+import { LIVE } from '../../limits/browser.ts'
 import type { AttemptStep } from '../../store/deployments/attempts.ts'
 import type { StoredRecord } from '../../store/deployments/log-files.ts'
 import type { LogView } from './logs.ts'

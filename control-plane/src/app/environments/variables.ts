@@ -1,7 +1,7 @@
 // Custom variables: callers can read keys but only write values. A keyed fingerprint shows whether a value changed, so
 // comparing decrypts nothing. Only app/environments/values.ts decrypts values, for dispatch.
 import { createHmac, randomBytes } from 'node:crypto'
-import { AppError, invalidFields, SECRET_STORE } from '@berth/shared'
+import { AppError, invalidFields } from '@berth/shared'
 import { VARIABLES_HINT, type VariablesPatch, type VariablesPatched } from '@berth/shared/api'
 import type { Context } from '../../context.ts'
 import type { Caller } from '../../domain/core/access.ts'
@@ -12,6 +12,7 @@ import {
   sizesOf,
   type Values,
 } from '../../domain/environments/variables.ts'
+import { SECRET_STORE } from '../../limits/keys.ts'
 import { lockEnvironment, updateEnvironment } from '../../store/environments/environments.ts'
 import {
   deleteVariables,

@@ -2,7 +2,7 @@
 // Doubts are found under the project's lock; the check runs outside any transaction; if the state changed meanwhile,
 // the branch is checked again. An unreadable repository does not block a deployment forever: after a delivery's tries
 // the server fetches what the branch has then.
-import { never, WEBHOOKS } from '@berth/shared'
+import { never } from '@berth/shared'
 import type { Context } from '../../context.ts'
 import { isOver } from '../../domain/forges/admission.ts'
 import {
@@ -17,6 +17,7 @@ import type { PullRequestEvent, PushEvent } from '../../domain/forges/payloads/e
 import { happenedAt } from '../../domain/forges/pull-request.ts'
 import { ForgeError } from '../../forges/clients/forge.ts'
 import type { LookFailure } from '../../forges/git-messages.ts'
+import { WEBHOOKS } from '../../limits/forges.ts'
 import { listEnvironments } from '../../store/environments/environments.ts'
 import { listPullRequestsByNumber } from '../../store/forges/pull-request-heads.ts'
 import { findPullRequest } from '../../store/forges/pull-requests.ts'

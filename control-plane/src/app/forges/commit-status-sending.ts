@@ -1,10 +1,11 @@
 // Empties the outbox to forges: reports of one project in order, several projects concurrently, with back-off. A slow
 // forge delays only its reports: no deployment waits for them. An undeliverable report is given up with a reason; a
 // token that stopped working is shown at the project.
-import { COMMIT_STATUSES } from '@berth/shared'
+
 import type { Context } from '../../context.ts'
 import { commentMarker, describeComment } from '../../domain/forges/commit-status.ts'
 import { type ForgeClient, ForgeError } from '../../forges/clients/forge.ts'
+import { COMMIT_STATUSES } from '../../limits/forges.ts'
 import {
   claimReport,
   findExternalId,

@@ -5,7 +5,7 @@ import { createHash } from 'node:crypto'
 import { promisify } from 'node:util'
 import { gunzip, gzip } from 'node:zlib'
 import type { Provider } from '@berth/shared'
-import { AppError, type DeliveryOutcome, type DeliveryRule, WEBHOOKS } from '@berth/shared'
+import { AppError, type DeliveryOutcome, type DeliveryRule } from '@berth/shared'
 import type { Context } from '../../context.ts'
 import type { Caller } from '../../domain/core/access.ts'
 import { deliveryId, type HookHeaders, parseDelivery } from '../../domain/forges/payloads/detect.ts'
@@ -15,6 +15,7 @@ import {
   type PullRequestEvent,
   type PushEvent,
 } from '../../domain/forges/payloads/event.ts'
+import { WEBHOOKS } from '../../limits/forges.ts'
 import {
   countTry,
   type Delivery,

@@ -1,11 +1,12 @@
 // Reads the facts for the decisions of domain/forges about an environment or a pull request, in the transaction in which
 // the intents are performed. The caller has locked the project, so that two pull requests never take the last place.
-import { type Provider, WEBHOOKS } from '@berth/shared'
+import type { Provider } from '@berth/shared'
 import type { Context } from '../../context.ts'
 import { matchAny } from '../../domain/core/globs.ts'
 import { isLeftBehind } from '../../domain/deployments/pinning.ts'
 import type { AdmissionFacts, Home } from '../../domain/forges/admission.ts'
 import type { NewestDeployment, RedeploymentFacts } from '../../domain/forges/redeployment.ts'
+import { WEBHOOKS } from '../../limits/forges.ts'
 import { findTask, listUnfinishedTasks, type Task } from '../../store/deployments/tasks.ts'
 import {
   type Environment,

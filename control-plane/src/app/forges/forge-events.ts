@@ -1,6 +1,6 @@
 // Applies one normalised event: which repository, which environments, which decisions. Deliveries, replays and
 // reconcile share it. The caller has locked the project in the given transaction.
-import { type DeliveryOutcome, WEBHOOKS } from '@berth/shared'
+import type { DeliveryOutcome } from '@berth/shared'
 import type { Context } from '../../context.ts'
 import { decideDelivery, type EarlierDelivery } from '../../domain/forges/delivery.ts'
 import type {
@@ -11,6 +11,7 @@ import type {
 } from '../../domain/forges/payloads/event.ts'
 import { decidePush } from '../../domain/forges/redeployment.ts'
 import { matchRepository, type RepositoryMatch } from '../../domain/forges/repository-match.ts'
+import { WEBHOOKS } from '../../limits/forges.ts'
 import { type Environment, listEnvironments } from '../../store/environments/environments.ts'
 import { listOpenPullRequests, type PullRequest } from '../../store/forges/pull-requests.ts'
 import { type Project, updateProject } from '../../store/projects/projects.ts'

@@ -1,10 +1,11 @@
 // Pull requests: their records, the effects of events, and the approval of a fork's commit. The record follows the
 // forge; only decisions create, redeploy or remove the environment. No payload can approve a commit.
-import { AppError, type Trigger, WEBHOOKS } from '@berth/shared'
+import { AppError, type Trigger } from '@berth/shared'
 import type { Context } from '../../context.ts'
 import type { Caller } from '../../domain/core/access.ts'
 import type { PullRequestEvent } from '../../domain/forges/payloads/event.ts'
 import { decidePullRequest, reportPullRequest } from '../../domain/forges/pull-request.ts'
+import { WEBHOOKS } from '../../limits/forges.ts'
 import {
   type Approval,
   findPullRequest,

@@ -1,9 +1,10 @@
 // Schedules reconcile rounds: every few minutes, soon after a delivery, a start or a server's return, and on request.
 // The times are rows and this loop only reads them, so a restart forgets nothing. The same timer sends reports to
 // forges. Each runs at most once at a time.
-import { AppError, RECONCILE } from '@berth/shared'
+import { AppError } from '@berth/shared'
 import type { Context } from '../../context.ts'
 import type { Caller } from '../../domain/core/access.ts'
+import { RECONCILE } from '../../limits/forges.ts'
 import {
   askForRound,
   claimRound,

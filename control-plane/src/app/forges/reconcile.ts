@@ -2,7 +2,7 @@
 // one transaction without network work. Rows that changed since the read are newer than it and wait for the next round.
 // Writes one delivery row if something changed. An unreachable forge is shown at the project; deliveries still work.
 import { randomUUID } from 'node:crypto'
-import { FORGE_API, never, WEBHOOKS } from '@berth/shared'
+import { FORGE_API, never } from '@berth/shared'
 import type { Context } from '../../context.ts'
 import { isOver } from '../../domain/forges/admission.ts'
 import type { NormalisedEvent } from '../../domain/forges/payloads/event.ts'
@@ -15,6 +15,7 @@ import {
 } from '../../domain/forges/reconcile.ts'
 import { type ForgeClient, ForgeError } from '../../forges/clients/forge.ts'
 import type { Look } from '../../forges/git.ts'
+import { WEBHOOKS } from '../../limits/forges.ts'
 import { listTasksById, type Task } from '../../store/deployments/tasks.ts'
 import { type Environment, listEnvironments } from '../../store/environments/environments.ts'
 import { listPullRequestsByNumber } from '../../store/forges/pull-request-heads.ts'

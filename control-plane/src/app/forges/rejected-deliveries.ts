@@ -1,9 +1,10 @@
 // Deliveries refused by the gateway, so that users see why their webhook fails: the last few of a project, without
 // body. They wait in bounded memory for the next tick, because a flood of wrong signatures must neither cause a write
 // each nor take longer for a project that exists.
-import { type Provider, WEBHOOKS } from '@berth/shared'
+import type { Provider } from '@berth/shared'
 import type { Context } from '../../context.ts'
 import type { Caller } from '../../domain/core/access.ts'
+import { WEBHOOKS } from '../../limits/forges.ts'
 import {
   insertRefused,
   listRefused,

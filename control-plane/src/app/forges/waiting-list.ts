@@ -1,10 +1,11 @@
 // Pull requests that wait for a place, and everything that waits for the platform: for a server that never joined, for
 // a removal to end. Served in the transaction that removes the reason, the longest waiting first, so that no newer pull
 // request takes the place.
-import { WEBHOOKS } from '@berth/shared'
+
 import type { Context } from '../../context.ts'
 import { decideAdmission } from '../../domain/forges/admission.ts'
 import { decideRedeployment } from '../../domain/forges/redeployment.ts'
+import { WEBHOOKS } from '../../limits/forges.ts'
 import {
   listEnvironmentsAwaitingServer,
   updateEnvironment,

@@ -1,7 +1,8 @@
 // Deliveries for users: list, details, redelivery; and their retention.
-import { AppError, WEBHOOKS } from '@berth/shared'
+import { AppError } from '@berth/shared'
 import type { Context } from '../../context.ts'
 import { type Caller, permit } from '../../domain/core/access.ts'
+import { WEBHOOKS } from '../../limits/forges.ts'
 import {
   type Delivery,
   type DeliveryFilter,

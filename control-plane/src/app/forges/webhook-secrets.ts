@@ -2,10 +2,11 @@
 // until the forge has used the new one, at most a day. A secret from before projects had their own (legacy) has no such
 // limit. A secret is shown once, in the answer that created it.
 import { randomBytes } from 'node:crypto'
-import { AppError, WEBHOOK_SECRETS } from '@berth/shared'
+import { AppError } from '@berth/shared'
 import type { Context } from '../../context.ts'
 import type { Caller } from '../../domain/core/access.ts'
 import type { Place } from '../../keys/secret-store.ts'
+import { WEBHOOK_SECRETS } from '../../limits/forges.ts'
 import {
   endFormerSecrets,
   listProjectsWithoutSecret,

@@ -1,7 +1,7 @@
 // System alerts: mails the owners and admins of an organization once when a problem begins and once when it ends. The
 // episode is a row with a unique index, written together with the mails, so a restart or a second process never sends
 // them twice. The tick runs this; the rules are in domain/installation/alerts.ts.
-import { ALERTS } from '@berth/shared'
+
 import type { Context } from '../../context.ts'
 import {
   judgeCertificate,
@@ -11,6 +11,7 @@ import {
   type Turn,
   type WatchedServer,
 } from '../../domain/installation/alerts.ts'
+import { ALERTS } from '../../limits/installation.ts'
 import * as letters from '../../mail/messages.ts'
 import {
   type Alert,

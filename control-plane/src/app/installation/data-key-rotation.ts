@@ -2,10 +2,11 @@
 // a background job re-encrypts older values, a few a second, each only if it did not change meanwhile. The values
 // themselves show what is left, so a kill loses nothing. An unused key is deleted an hour after it was retired, when no
 // earlier request still writes.
-import { AppError, SECRET_STORE } from '@berth/shared'
+import { AppError } from '@berth/shared'
 import type { Context } from '../../context.ts'
 import type { Caller } from '../../domain/core/access.ts'
 import { type DataKey, SecretStoreError } from '../../keys/secret-store.ts'
+import { SECRET_STORE } from '../../limits/keys.ts'
 import {
   deleteRetiredKey,
   findOrganizationKey,

@@ -2,9 +2,9 @@
 // replaced. A key's row is committed before the key encrypts anything. Each row is rewrapped on its own, so after a
 // kill the next start continues. data-key-rotation.ts replaces a data key.
 import { createSecretKey, randomBytes } from 'node:crypto'
-import { SECRET_STORE } from '@berth/shared'
 import type { Context } from '../../context.ts'
 import type { Place, SecretStore } from '../../keys/secret-store.ts'
+import { SECRET_STORE } from '../../limits/keys.ts'
 import type { Db } from '../../store/engine/db.ts'
 import {
   insertOrganizationKey,

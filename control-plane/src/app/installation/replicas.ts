@@ -2,11 +2,11 @@
 // refused and shows the first. A start after a crash succeeds immediately; one during another's shutdown waits briefly.
 import { hostname } from 'node:os'
 import { join } from 'node:path'
-import { REPLICAS } from '@berth/shared'
 import type { Logger } from 'pino'
 import type { Config } from '../../config.ts'
 import type { Context } from '../../context.ts'
 import { toUtc } from '../../domain/core/utc.ts'
+import { REPLICAS } from '../../limits/installation.ts'
 import type { Db } from '../../store/engine/db.ts'
 import {
   findReplica,

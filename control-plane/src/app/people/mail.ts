@@ -1,7 +1,8 @@
 // Queues mail in the transaction of its change, so that a refused change sends nothing and a killed control plane loses
 // nothing. The text may hold a one-use link and is therefore encrypted at rest.
-import { MAIL } from '@berth/shared'
+
 import type { Context } from '../../context.ts'
+import { MAIL } from '../../limits/installation.ts'
 import { insertMail, updateMailText } from '../../store/people/mails.ts'
 import type { Change } from '../core/change.ts'
 import { MAIL_TOPIC } from '../core/transaction.ts'

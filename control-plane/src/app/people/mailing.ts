@@ -1,8 +1,9 @@
 // Sends queued mail: one sender per mail (a lease in its row), a few retries with back-off, given up after a day. At
 // least once: a process that dies between the server's "accepted" and our update sends it again, under the same
 // Message-ID. The text is in no log and is deleted from the table with the last try.
-import { MAIL } from '@berth/shared'
+
 import type { Context } from '../../context.ts'
+import { MAIL } from '../../limits/installation.ts'
 import { type Mailer, RefusedForGood } from '../../mail/mail.ts'
 import {
   listDueMails,

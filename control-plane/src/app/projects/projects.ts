@@ -1,10 +1,11 @@
 // Creates a project from a repository, a base domain and servers. Each project gets its own Ed25519 key pair for
 // reading its repository and its own webhook secret, which is shown only once.
-import { AppError, invalidFields, RECONCILE, REST, TASKS } from '@berth/shared'
+import { AppError, invalidFields, REST, TASKS } from '@berth/shared'
 import type { ProjectCreate } from '@berth/shared/api'
 import type { Context } from '../../context.ts'
 import type { Caller } from '../../domain/core/access.ts'
 import { createDeployKey } from '../../keys/deploy-key.ts'
+import { RECONCILE } from '../../limits/forges.ts'
 import { isUniqueViolation } from '../../store/engine/database.ts'
 import {
   countProjects,

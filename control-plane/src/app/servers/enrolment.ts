@@ -8,13 +8,14 @@ import {
   verify,
   X509Certificate,
 } from 'node:crypto'
-import { AppError, ENROLMENT, renewalText } from '@berth/shared'
+import { AppError, renewalText } from '@berth/shared'
 import type { EnrollRequest, EnrollResponse } from '@berth/shared/api'
 import type { Context } from '../../context.ts'
 import { toUtc } from '../../domain/core/utc.ts'
 import { parseJoinToken, sameHash } from '../../identity/tokens.ts'
 import { type IssuedCertificate, issueAgentCertificate } from '../../keys/authority.ts'
 import { readRequestedKey } from '../../keys/csr.ts'
+import { ENROLMENT } from '../../limits/keys.ts'
 import {
   findAgent,
   findAgentCertificate,

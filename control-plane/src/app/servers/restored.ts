@@ -1,11 +1,12 @@
 // After a database restore, servers know more than the database. Compares an agent's hello with the rows
 // (docs/decisions/0026-after-a-restore.md): what may have run is not sent again, no number is issued twice, and what
 // the database does not know is recorded once in the audit log before it is forgotten.
-import { RESTORE } from '@berth/shared'
+
 import { AttemptState, type EnvironmentFence, type Hello } from '@berth/shared/wire'
 import { timestampMs } from '@bufbuild/protobuf/wkt'
 import type { Context } from '../../context.ts'
 import { describeFailure } from '../../domain/deployments/failure.ts'
+import { RESTORE } from '../../limits/installation.ts'
 import { listAuditedSubjects } from '../../store/core/audit.ts'
 import { findHighestGiven, type Numbered, skipNumbers } from '../../store/core/given-numbers.ts'
 import {

@@ -1,9 +1,10 @@
 // Servers and the tokens with which their agents join.
-import { AppError, ENROLMENT, invalidFields, REST, SESSION } from '@berth/shared'
+import { AppError, invalidFields, REST, SESSION } from '@berth/shared'
 import { isHostOrAddress, type ServerStatus } from '@berth/shared/api'
 import type { Context } from '../../context.ts'
 import type { Caller } from '../../domain/core/access.ts'
 import { makeJoinToken } from '../../identity/tokens.ts'
+import { ENROLMENT } from '../../limits/keys.ts'
 import { isUniqueViolation } from '../../store/engine/database.ts'
 import {
   type Agent,

@@ -1,11 +1,13 @@
 // One agent, one session; the newest wins. Applies a hello to the rows: which agent may connect, which attempts were
 // lost meanwhile, and where the journal continues.
 import { randomUUID } from 'node:crypto'
-import { ENROLMENT, RECONCILE, RESTORE } from '@berth/shared'
 import { AttemptState, FailureCode, GoodbyeReason, type Hello } from '@berth/shared/wire'
 import type { Context } from '../../context.ts'
 import { isAttemptState, moveAttempt } from '../../domain/deployments/attempt.ts'
 import { describeFailure } from '../../domain/deployments/failure.ts'
+import { RECONCILE } from '../../limits/forges.ts'
+import { RESTORE } from '../../limits/installation.ts'
+import { ENROLMENT } from '../../limits/keys.ts'
 import {
   type Attempt,
   listHeldAttempts,

@@ -1,6 +1,7 @@
 // The meaning of globs, and that no pattern costs more than its budget.
-import { GLOBS } from '@berth/shared'
+
 import { describe, expect, test } from 'vitest'
+import { GLOBS } from '../../limits/forges.ts'
 import { matchAny } from './globs.ts'
 
 test.each([

@@ -1,7 +1,8 @@
 // Globs in a project's settings, for bases and paths. PURE. `*` and `?` stay inside a segment, `**` is any number of
 // segments, `{a,b}` either. They never become regular expressions: matching counts its steps and stops at a budget, so
 // neither a pattern nor a name from outside can block the process.
-import { expandBraces, GLOBS } from '@berth/shared'
+import { expandBraces } from '@berth/shared'
+import { GLOBS } from '../../limits/forges.ts'
 
 type GlobAnswer = 'yes' | 'no' | 'too_much'
 

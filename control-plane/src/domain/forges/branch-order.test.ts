@@ -1,6 +1,7 @@
 // When an event is applied as it is, and what counts otherwise: late, duplicate and shuffled events, row by row.
-import { WEBHOOKS } from '@berth/shared'
+
 import { describe, expect, test } from 'vitest'
+import { WEBHOOKS } from '../../limits/forges.ts'
 import {
   correctHead,
   correctPush,

@@ -1,6 +1,7 @@
 // Decides whether an event follows from the known state of its branch. Deliveries come late, twice and in any order, so
 // for a commit that does not follow, the branch is checked first and its present head counts. PURE.
-import { type PullRequestAction, WEBHOOKS } from '@berth/shared'
+import type { PullRequestAction } from '@berth/shared'
+import { WEBHOOKS } from '../../limits/forges.ts'
 
 /** One changed branch of a push, as far as its order matters. */
 interface BranchStep {

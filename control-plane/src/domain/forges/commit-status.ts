@@ -1,6 +1,6 @@
 // The texts for a forge at each moment of a deployment. PURE. Texts are short, because forges cut or refuse more than
 // 140 characters. A deployment that a rule skipped is not reported.
-import { COMMIT_STATUSES } from '@berth/shared'
+import { COMMIT_STATUSES } from '../../limits/forges.ts'
 
 type ReportedState = 'pending' | 'running' | 'success' | 'failure' | 'stopped'
 

@@ -6,8 +6,8 @@ import {
   type PullRequestAction,
   type PullRequestState,
   type WaitingReason,
-  WEBHOOKS,
 } from '@berth/shared'
+import { WEBHOOKS } from '../../limits/forges.ts'
 import { type AdmissionFacts, decideAdmission, isOver } from './admission.ts'
 import {
   type Decision,

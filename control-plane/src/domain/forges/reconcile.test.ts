@@ -1,6 +1,7 @@
 // Each row of the table of reconcile, and what reconcile must not conclude.
-import { RECONCILE } from '@berth/shared'
+
 import { describe, expect, test } from 'vitest'
+import { RECONCILE } from '../../limits/forges.ts'
 import {
   findMissed,
   type KnownEnvironment,

@@ -2,7 +2,8 @@
 // returns findings; app/forges/reconcile.ts turns them into the events of a delivery. It never guesses: a head ref
 // outlives its pull request, so only a branch that stays missing means "closed", after a while. What was never deployed
 // was not missed.
-import { type PullRequestAction, RECONCILE } from '@berth/shared'
+import type { PullRequestAction } from '@berth/shared'
+import { RECONCILE } from '../../limits/forges.ts'
 import { isLeftBehind } from '../deployments/pinning.ts'
 
 /** An environment before the repository was read. */

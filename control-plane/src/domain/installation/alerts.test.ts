@@ -1,5 +1,5 @@
-import { ALERTS } from '@berth/shared'
 import { expect, test } from 'vitest'
+import { ALERTS } from '../../limits/installation.ts'
 import {
   diskFloor,
   judgeCertificate,

@@ -1,6 +1,6 @@
 // When an alert begins and when it ends. The two conditions differ, with a gap between them, so that a server at the
 // threshold causes one episode and not a hundred.
-import { ALERTS } from '@berth/shared'
+import { ALERTS } from '../../limits/installation.ts'
 
 /** The next change of an alert; undefined for none. */
 export type Turn = 'begin' | 'end' | undefined

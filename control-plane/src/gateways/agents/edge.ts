@@ -1,10 +1,11 @@
 // Tracks what the edge of one session's server was sent: desired state by revision, everything at the start, then
 // changes. A server that was offline receives them when it reconnects.
-import { EDGE } from '@berth/shared'
+
 import { type EdgeSettings, EdgeSettingsSchema } from '@berth/shared/wire'
 import { create } from '@bufbuild/protobuf'
 import { readEdgeForDispatch } from '../../app/environments/values.ts'
 import type { Context } from '../../context.ts'
+import { EDGE } from '../../limits/installation.ts'
 
 const REVISION_BITS = 20n
 

@@ -2,7 +2,7 @@ import { X509Certificate } from 'node:crypto'
 import { connect as connectHttp2 } from 'node:http2'
 import { connect as connectTcp, type Socket } from 'node:net'
 import { connect as connectTls, type SecureVersion, type TLSSocket } from 'node:tls'
-import { ENROLMENT, SESSION } from '@berth/shared'
+import { SESSION } from '@berth/shared'
 import {
   AgentService,
   createClient,
@@ -24,6 +24,7 @@ import {
   loadAuthority,
 } from '../../keys/authority.ts'
 import { newAgent } from '../../keys/requests.testing.ts'
+import { ENROLMENT } from '../../limits/keys.ts'
 import { checkWindows } from './http2-windows.ts'
 import { type AgentHandlers, agentIdentity, type Listener, openListener } from './listener.ts'
 

@@ -1,9 +1,10 @@
 // The base of every procedure: its caller, the shape of errors, and the two transports. Queries and mutations go over
 // HTTP, subscriptions over the socket; each is refused on the other transport, which has no limits for it.
-import { AppError, LIVE } from '@berth/shared'
+import { AppError } from '@berth/shared'
 import { initTRPC } from '@trpc/server'
 import type { Context } from '../../context.ts'
 import { type Policy, requireQuota } from '../../identity/quotas.ts'
+import { LIVE } from '../../limits/browser.ts'
 import type { Admission } from '../../notifications/admission.ts'
 import { serializeError } from './errors.ts'
 

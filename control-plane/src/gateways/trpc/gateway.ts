@@ -1,10 +1,11 @@
 // The dashboard's gateway: queries and mutations at /trpc/{procedure}, one socket at /trpc for subscriptions. JSON
 // only; bodies have the common limit, and a request has a bounded number of calls.
-import { AppError, LIVE } from '@berth/shared'
+import { AppError } from '@berth/shared'
 import { fastifyRequestHandler } from '@trpc/server/adapters/fastify'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Context } from '../../context.ts'
 import { requireQuota } from '../../identity/quotas.ts'
+import { LIVE } from '../../limits/browser.ts'
 import { Admission, askOrganization, identify } from '../../notifications/admission.ts'
 import type { CallContext, Visitor } from './base.ts'
 import { refusalOf } from './errors.ts'

@@ -1,8 +1,9 @@
 // Limits what a socket may buffer. Streams wait for space before they read on; a reader that stalls, or has too much in
 // flight for any reason, is cut off, reconnects and resumes by number. tRPC itself sends without checking.
-import { LIVE } from '@berth/shared'
+
 import type { WebSocket } from 'ws'
 import type { Clock } from '../../clock.ts'
+import { LIVE } from '../../limits/browser.ts'
 
 const LOOK_MS = 250 // how often the wait for space checks the clock
 

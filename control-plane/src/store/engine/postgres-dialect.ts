@@ -1,8 +1,9 @@
 // Kysely's PostgreSQL dialect, with one error for every kind of unreachable database, and with a rollback that does not
 // hide why the transaction failed.
-import { DATABASE } from '@berth/shared'
+
 import { type Driver, PostgresDialect, type PostgresDialectConfig, PostgresDriver } from 'kysely'
 import pg from 'pg'
+import { DATABASE } from '../../limits/installation.ts'
 import { type Refusals, StoreUnavailable } from './faults.ts'
 
 /** SQLSTATE codes: connection exceptions, a server that stops or starts, too many connections. */

@@ -5,7 +5,7 @@
 import { createHash, type Hash, hash } from 'node:crypto'
 import { mkdirSync, readFileSync, readSync, renameSync, statSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { BUILDS } from '@berth/shared'
+import { BUILDS } from '../../../limits/docker.ts'
 
 const SECOND = 1_000_000_000n
 

@@ -1,5 +1,5 @@
 // Turns a failed build into a sentence for a person. Pure.
-import { BUILDS } from '@berth/shared'
+import { BUILDS } from '../../../limits/docker.ts'
 import { type EngineError, saysDiskFull } from '../engine-error.ts'
 import type { BuildOutcome } from './follower.ts'
 

@@ -4,7 +4,7 @@
 // of the variables that BuildKit gives to a RUN, only the proxy ones are part of neither the cache's key nor the image.
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { BUILDS } from '@berth/shared'
+import { BUILDS } from '../../../limits/docker.ts'
 import { findCgroupMounts } from '../../process/cgroups.ts'
 
 const markOf = (mark: string): string => `berth-build-${mark}.invalid`

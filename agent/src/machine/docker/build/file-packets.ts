@@ -2,8 +2,8 @@
 // message: a byte for «not compressed», the length, the message. Unknown fields are skipped.
 
 import { constants } from 'node:fs'
-import { BUILDS } from '@berth/shared'
 import { BinaryReader, BinaryWriter, WireType } from '@bufbuild/protobuf/wire'
+import { BUILDS } from '../../../limits/docker.ts'
 
 export const PACKET = { stat: 0, request: 1, data: 2, end: 3, error: 4 } as const
 

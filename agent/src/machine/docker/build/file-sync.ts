@@ -4,7 +4,7 @@
 import { closeSync, readSync } from 'node:fs'
 import type { ServerHttp2Stream } from 'node:http2'
 import { setImmediate } from 'node:timers/promises'
-import { BUILDS } from '@berth/shared'
+import { BUILDS } from '../../../limits/docker.ts'
 import { type ContextEntry, checkListed, openListed } from './context.ts'
 import {
   encodeDataEnd,

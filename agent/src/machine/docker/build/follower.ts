@@ -2,7 +2,7 @@
 // stream that ends without an image id is a failure, regardless of what it reported before.
 import type { Readable } from 'node:stream'
 import { StringDecoder } from 'node:string_decoder'
-import { BUILDS } from '@berth/shared'
+import { BUILDS } from '../../../limits/docker.ts'
 import { EngineError } from '../engine-error.ts'
 import { readMessages } from '../messages.ts'
 import { decodeStatus, type Vertex, type VertexLog } from './buildkit-status.ts'

@@ -3,7 +3,7 @@
 import { randomUUID } from 'node:crypto'
 import { performServerHandshake, type ServerHttp2Stream } from 'node:http2'
 import type { Duplex } from 'node:stream'
-import { BUILDS } from '@berth/shared'
+import { BUILDS } from '../../../limits/docker.ts'
 import type { Engine } from '../engine.ts'
 import type { ContextEntry, Wanted } from './context.ts'
 import { encodeError } from './file-packets.ts'

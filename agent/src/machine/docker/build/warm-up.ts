@@ -2,7 +2,7 @@
 import { once } from 'node:events'
 import { connect } from 'node:http2'
 import { duplexPair } from 'node:stream'
-import { BUILDS } from '@berth/shared'
+import { BUILDS } from '../../../limits/docker.ts'
 import { listContext } from './context.ts'
 import { openTimes } from './context-times.ts'
 import { FILES, serveSession } from './session.ts'

@@ -1,6 +1,7 @@
 // Bitbucket Cloud: `repo:push` with several refs and full hashes, `pullrequest:*` with hashes of twelve characters,
 // which are never used. A pull request has no ref in the base repository, only its branch. PURE.
-import { type PullRequestAction, WEBHOOKS } from '@berth/shared'
+import type { PullRequestAction } from '@berth/shared'
+import { WEBHOOKS } from '../../../limits/forges.ts'
 import type { BranchChange, EventPullRequest, EventRepository, NormalisedEvent } from './event.ts'
 import {
   actor,

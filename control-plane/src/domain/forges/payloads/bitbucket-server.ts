@@ -1,5 +1,6 @@
 // Bitbucket Data Center: `repo:refs_changed` with several refs, `pr:*`, `diagnostics:ping`. Times are in ms. PURE.
-import { type PullRequestAction, WEBHOOKS } from '@berth/shared'
+import type { PullRequestAction } from '@berth/shared'
+import { WEBHOOKS } from '../../../limits/forges.ts'
 import type { BranchChange, EventPullRequest, EventRepository, NormalisedEvent } from './event.ts'
 import {
   actor,

@@ -1,6 +1,7 @@
 // GitHub: `push`, `pull_request`, `ping`. Gitea and Forgejo send nearly the same shapes, so the common part is exported
 // for them. PURE.
-import { type PullRequestAction, WEBHOOKS } from '@berth/shared'
+import type { PullRequestAction } from '@berth/shared'
+import { WEBHOOKS } from '../../../limits/forges.ts'
 import type {
   BranchChange,
   EventPullRequest,

@@ -1,6 +1,7 @@
 // Reads values from a forge's payload: own properties only, every text bounded; an error names the path of a missing or
 // mistyped value. PURE. A payload is untrusted, even with a valid signature.
-import { checkCommit, checkRef, type Provider, WEBHOOKS } from '@berth/shared'
+import { checkCommit, checkRef, type Provider } from '@berth/shared'
+import { WEBHOOKS } from '../../../limits/forges.ts'
 import type { EventActor, NormalisedEvent, OtherEvent, PingEvent } from './event.ts'
 
 export class MalformedPayload extends Error {

@@ -2,7 +2,7 @@
 // minute, only in a browser signed in as the user who got it; otherwise the answer is 404. Not part of the REST
 // contract; the address is never logged.
 import { Readable } from 'node:stream'
-import { AppError, DOWNLOADS } from '@berth/shared'
+import { AppError } from '@berth/shared'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import { openArtifactContent } from '../../../app/files/artifacts.ts'
@@ -11,6 +11,7 @@ import { authenticateSession } from '../../../app/people/browser-callers.ts'
 import type { Context } from '../../../context.ts'
 import type { Caller } from '../../../domain/core/access.ts'
 import type { Download } from '../../../identity/download-tickets.ts'
+import { DOWNLOADS } from '../../../limits/browser.ts'
 import type { Api } from '../http/api.ts'
 import { sendContent, whileOpen } from './artifacts.ts'
 

@@ -1,6 +1,7 @@
 // Wrong signatures by address and project, and in total.
-import { WEBHOOKS } from '@berth/shared'
+
 import { expect, test } from 'vitest'
+import { WEBHOOKS } from '../../../limits/forges.ts'
 import { WebhookFailures } from './webhook-failures.ts'
 
 const addresses = (count: number) =>

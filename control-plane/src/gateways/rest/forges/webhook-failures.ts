@@ -1,7 +1,8 @@
 // Counts wrong signatures per address and project by the minute, and in total by the second; refuses above a limit
 // before the body is read. During a flood only addresses with a recent valid signature are accepted; a forge retries,
 // and the next reconcile round catches up on what it missed. Memory is bounded: the oldest keys are dropped.
-import { AppError, WEBHOOKS } from '@berth/shared'
+import { AppError } from '@berth/shared'
+import { WEBHOOKS } from '../../../limits/forges.ts'
 
 const KEYS = 10_000
 const MINUTE_MS = 60_000

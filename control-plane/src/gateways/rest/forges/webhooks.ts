@@ -1,12 +1,13 @@
 // The gateway of forges: POST /webhooks/{project_id}. The body is read as raw bytes, because those were signed. Limits
 // come first: wrong signatures count before a body is read, large bodies while they are in memory. A verified delivery
 // is always answered with 202.
-import { AppError, WEBHOOKS } from '@berth/shared'
+import { AppError } from '@berth/shared'
 import { WebhookAnswer } from '@berth/shared/api'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import { receiveDelivery } from '../../../app/forges/webhook-intake.ts'
 import type { Context } from '../../../context.ts'
+import { WEBHOOKS } from '../../../limits/forges.ts'
 import { serializeAnswer } from '../../serializers/delivery.ts'
 import type { Api } from '../http/api.ts'
 import { sendProblem } from '../http/problem.ts'

@@ -1,6 +1,6 @@
 // Routes without a bearer token: health, the first set-up, and the agents' enrolment and renewal. They count by
 // address, because callers have no other identity here.
-import { ENROLMENT, VERSION } from '@berth/shared'
+import { VERSION } from '@berth/shared'
 import {
   EnrollRequest,
   EnrollResponse,
@@ -15,6 +15,7 @@ import { completeSetup, isSetupDone } from '../../../app/installation/setup.ts'
 import { challengeRenewal, enrolAgent, renewExpired } from '../../../app/servers/enrolment.ts'
 import type { Context } from '../../../context.ts'
 import { RateLimit } from '../../../identity/rate-limit.ts'
+import { ENROLMENT } from '../../../limits/keys.ts'
 import { time } from '../../serializers/fields.ts'
 import type { Api } from '../http/api.ts'
 

@@ -2,12 +2,13 @@
 // the digest in the join command verifies the script.
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
-import { AppError, ENROLMENT } from '@berth/shared'
+import { AppError } from '@berth/shared'
 import type { FastifyReply } from 'fastify'
 import { z } from 'zod'
 import { installScript, listAgentPackages } from '../../../app/servers/agent-packages.ts'
 import type { Context } from '../../../context.ts'
 import { RateLimit } from '../../../identity/rate-limit.ts'
+import { ENROLMENT } from '../../../limits/keys.ts'
 import type { Api } from '../http/api.ts'
 
 const notPackaged = (): AppError =>

@@ -1,5 +1,5 @@
 // Tasks of an environment or a project: list, cancel, parts of the log, and live progress and output.
-import { AppError, isFinished, LOG_PAGES, REST, TASK_STATUSES, TASK_TYPES } from '@berth/shared'
+import { AppError, isFinished, REST, TASK_STATUSES, TASK_TYPES } from '@berth/shared'
 import { Id } from '@berth/shared/api'
 import { type TrackedEnvelope, tracked } from '@trpc/server'
 import { z } from 'zod'
@@ -14,6 +14,7 @@ import {
   listProjectTasks,
 } from '../../../app/deployments/tasks.ts'
 import { giveLogTicket } from '../../../app/files/downloads.ts'
+import { LOG_PAGES } from '../../../limits/browser.ts'
 import type { Begun, Reset } from '../../../notifications/stream.ts'
 import {
   type LogEnd,

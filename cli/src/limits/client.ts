@@ -1,5 +1,7 @@
-// Limits of the client, each with its reason.
-import { DAY, HOUR, KiB, MINUTE, MiB, SECOND } from './units.ts'
+// Limits of the client and of its MCP server. Every number has its reason; times are in
+// milliseconds, sizes in bytes.
+import { DAY, HOUR, KiB, MINUTE, MiB, SECOND } from '@berth/shared/units'
+
 /** The client `berth`. */
 export const CLIENT = {
   requestMs: 30 * SECOND,
@@ -95,9 +97,6 @@ export const CLIENT = {
   completionWords: 200,
   portProbeMs: 5 * SECOND,
 } as const
-
-/** Several files in one answer. Some proxies limit addresses to 8 KiB. */
-export const ARTIFACT_BATCH = { queryChars: 6 * KiB } as const
 
 /** `berth mcp`: results cost the model's context, and its input is limited too. */
 export const MCP = {

@@ -1,6 +1,6 @@
-// Limits of the agent's work with a Docker engine. As in limits.ts, every number has its reason; times are in
+// Limits of the Docker engine: calls, builds, containers, networks, steps. Every number has its reason; times are in
 // milliseconds, sizes in bytes.
-import { GiB, KiB, MINUTE, MiB, SECOND } from './units.ts'
+import { GiB, KiB, MINUTE, MiB, SECOND } from '@berth/shared/units'
 
 /** Calls of the engine. */
 export const ENGINE = {
@@ -93,4 +93,16 @@ export const NETWORKS = {
   prefix: 26,
   /** Apparently free subnets that the engine may refuse before the search gives up. */
   tries: 64,
+} as const
+
+/** Steps of the docker recipe. */
+export const DOCKER_STEPS = {
+  /** Containers of one deployment that are started concurrently. */
+  parallel: 4,
+  buildMs: 30 * MINUTE,
+  pullMs: 30 * MINUTE,
+  releaseMs: 15 * MINUTE,
+  /** Lines of a failed build or service in the message; the output has more. */
+  messageLines: 5,
+  messageLineLength: 300,
 } as const

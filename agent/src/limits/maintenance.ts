@@ -1,0 +1,40 @@
+// Intervals and bounds of the rounds on a server. Every number has its reason; times are in
+// milliseconds, sizes in bytes.
+import { DAY, GiB, HOUR, MINUTE, SECOND } from '@berth/shared/units'
+
+export const MAINTENANCE = {
+  /** How often, how deep and how long world-writable folders are searched for. */
+  searchEveryMs: DAY,
+  searchDepth: 6,
+  searchMs: 2 * MINUTE,
+  /** The running version and earlier ones, so that returning to an earlier commit needs no build. */
+  keptImages: 3,
+  /** A volume that the service file no longer names may still be wanted. */
+  unnamedVolumeMs: 7 * DAY,
+  cacheBytes: 10 * GiB,
+  cacheAgeMs: 7 * DAY,
+  collectMs: HOUR,
+  /** How often what runs is compared with what was deployed, besides the engine's events. */
+  driftMs: MINUTE,
+  /** How often listeners on the ports of services are checked. */
+  listenersMs: 15 * SECOND,
+  /** Events within this time cause one check. */
+  eventsMs: 500,
+  /** Delay before the events of a lost engine are requested again. */
+  eventsAgainMs: 5 * SECOND,
+  /** Delay before the recovery of an environment is retried (edge or engine unreachable). */
+  againMs: 10 * SECOND,
+  /** Changes are reported at most this often. */
+  observedMs: 5 * SECOND,
+  /** A service that exits this often within the window is in a crash loop. */
+  crashEnds: 3,
+  crashWindowMs: 5 * MINUTE,
+  /** Containers whose last exit is remembered; more than run on a server. */
+  rememberedEnds: 2_000,
+  /** Environments in one message of a complete set. */
+  observedPerMessage: 200,
+  /** Environments whose size is reported with the server's facts, largest first. */
+  factEnvironments: 50,
+  /** To measure the folders of one environment; the rest is counted next time. */
+  measureMs: 30 * SECOND,
+} as const

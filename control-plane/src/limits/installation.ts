@@ -1,0 +1,74 @@
+// Limits of one installation: its database, its restore, mail and alerts. Every number has its reason; times are in
+// milliseconds, sizes in bytes.
+import { DAY, GiB, HOUR, MINUTE, SECOND } from '@berth/shared/units'
+
+/** The control plane's database on another machine. */
+export const DATABASE = {
+  /** A server that does not answer by now is unreachable, and requests fail with that reason. */
+  connectMs: 5 * SECOND,
+} as const
+
+/** One control plane per database. */
+export const REPLICAS = {
+  /** The former process may be stopping, or its dead connection may be unnoticed. */
+  waitMs: 5 * SECOND,
+  againMs: 100,
+} as const
+
+/** After a database was restored from a backup. */
+export const RESTORE = {
+  /** Retry interval of a server that joined after the backup; a user must let it join again. */
+  unknownAgentMs: 5 * MINUTE,
+  /** Lost rows; more than a busy installation creates in a day. */
+  numbers: 100_000,
+} as const
+
+/** Settings of the edge sent to a server. */
+export const EDGE = {
+  /** About 200 bytes each, so a message stays far below gRPC's limit. */
+  environmentsPerMessage: 500,
+} as const
+
+/** Mail. */
+export const MAIL = {
+  tries: 5,
+  /** Between tries: survives a night without the mail server, but never sends a link a day late. */
+  backoffMs: [MINUTE, 15 * MINUTE, 2 * HOUR, 12 * HOUR],
+  giveUpMs: DAY,
+  /** A sender that died holds its mail for this long. */
+  leaseMs: 5 * MINUTE,
+  batch: 20,
+  /** Delay after a lost wake-up, or after a back-off ended. */
+  pollMs: 5 * SECOND,
+  connectMs: 10 * SECOND,
+  sendMs: 60 * SECOND,
+  /** Time to finish sending when the process ends; otherwise the mail is sent again. */
+  stopMs: 5 * SECOND,
+  subjectCharacters: 200,
+  addressCharacters: 254,
+  errorCharacters: 500,
+  /** Mails kept in the folder in development without a mail server. */
+  keptFiles: 100,
+  /** Rows of mails that were sent or given up. */
+  keptMs: 30 * DAY,
+} as const
+
+/** When users are notified that the installation needs attention. */
+export const ALERTS = {
+  everyMs: 15 * SECOND,
+  serverOfflineMs: 5 * MINUTE,
+  /** Less than a tenth is nearly full, between these two bounds... */
+  diskFreePart: 0.1,
+  diskFreeMinBytes: GiB,
+  diskFreeMaxBytes: 10 * GiB,
+  /** ...and this many times as much ends the alert, so that small changes do not repeat it. */
+  diskRecovery: 1.5,
+  /** A certificate renews at 80 % of its lifetime at the latest; with less than this part left, renewal has failed. */
+  certificatePart: 0.15,
+  /** Older webhook failures are not reported. */
+  deliveryMs: DAY,
+  /** Ended episodes are kept for later questions. */
+  keptMs: 90 * DAY,
+  /** Servers, certificates and deliveries checked together. */
+  batch: 500,
+} as const
