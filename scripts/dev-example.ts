@@ -146,8 +146,8 @@ export async function awaitSsh(
 ): Promise<void> {
   const asked = { public_key: makePublicKey(), purpose: 'logs', environment_id: environmentId }
   const look = async () => {
-    const door = await api.post<{ port: number }>(`/api/servers/${serverId}/ssh`, asked)
-    return door.port === port || undefined
+    const found = await api.post<{ port: number }>(`/api/servers/${serverId}/ssh`, asked)
+    return found.port === port || undefined
   }
   await until('sshd', look, SSH_POLL_MS)
 }

@@ -43,7 +43,7 @@ export const ERRORS = {
   approval_outdated: [409, 'The pull request has a newer commit'],
   approval_not_needed: [409, 'The pull request needs no approval'],
   pull_request_closed: [409, 'The pull request is closed'],
-  slug_taken: [409, 'The short name is taken'],
+  slug_taken: [409, 'The slug is taken'],
   too_many_tasks: [409, 'Too many tasks are waiting'],
   not_deployed: [409, 'The environment is not deployed'],
   action_disabled: [409, 'The action is disabled'],

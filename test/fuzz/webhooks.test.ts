@@ -22,7 +22,7 @@ test.each(ENGINES)(
   },
 )
 
-test('a parser that throws and a door that faults are caught', async () => {
+test('a parser that throws and an endpoint that faults are caught', async () => {
   const asked = { requests: 40, seed: 1, engine: 'sqlite', planted: true, say } as const
   const counts = await fuzzWebhooks(asked)
   expect(counts.crashes).toBeGreaterThan(0)

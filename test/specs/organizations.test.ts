@@ -76,7 +76,7 @@ describe.each(ENGINES)('organizations, on %s', (engine) => {
     })
   })
 
-  test('only platform administrators make organizations; short names are unique and changeable', async () => {
+  test('only platform administrators make organizations; slugs are unique and changeable', async () => {
     const made = await organization('Beta Ltd.')
     expect(made).toMatchObject({ slug: 'beta-ltd', role: 'owner', member_count: 1 })
     expect(await codeOf('POST', '/api/organizations', { name: 'beta ltd' })).toBe('slug_taken')
@@ -114,7 +114,7 @@ describe.each(ENGINES)('organizations, on %s', (engine) => {
     cp.running.ctx.config.openOrganizations = false
   })
 
-  test('one that is not empty is not ended; an empty one needs its short name', async () => {
+  test('one that is not empty is not ended; an empty one needs its slug', async () => {
     const { id, slug } = await organization()
     const headers = { 'x-service-organization': String(id) }
     const server = { name: 'one', hostname: '127.0.0.1' }

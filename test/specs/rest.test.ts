@@ -280,7 +280,7 @@ describe.each(ENGINES)('REST on %s', (engine) => {
       expect((await cp.call('POST', `/api/servers/${foreign}/join_token`)).status).toBe(404)
     })
 
-    test("an agent's door is no user's door", async () => {
+    test("the agents' listener does not serve users", async () => {
       const join = await cp.joinToken(ids.server)
       const answer = await cp.call('GET', '/api/me', undefined, { authorization: `Bearer ${join}` })
       expect(answer.status).toBe(401)

@@ -158,7 +158,7 @@ describe.each(ENGINES)("tenants at the agents' door on %s", (engine) => {
     expect(await belongings(victim)).not.toEqual(before)
   })
 
-  test('what an agent is and has opens nothing at the doors of people', async () => {
+  test('what an agent is and has opens nothing on the listener of people', async () => {
     const { o, agent, sessionId, attemptId } = victims[0] as Victim
     const { certificate, agentId } = agent.identity
     const raw = new X509Certificate(certificate).raw
@@ -201,7 +201,7 @@ describe.each(ENGINES)("tenants at the agents' door on %s", (engine) => {
     }
   })
 
-  test("people's tokens and strangers' certificates open nothing at the door of agents", async () => {
+  test("people's tokens and strangers' certificates open nothing on the listener of agents", async () => {
     const { agent, o } = victims[0] as Victim
     const { ctx } = tenants.cp.running
     const [ca = ''] = agent.identity.ca

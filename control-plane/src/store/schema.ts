@@ -511,7 +511,7 @@ export interface OrganizationsTable {
   name: string
   slug: string
   createdAt: number
-  /** The row stays for tasks and audit; the short name is free again. */
+  /** The row stays for tasks and audit; the slug is free again. */
   removedAt: number | null
 }
 

@@ -81,7 +81,7 @@ async function viewOne(ctx: Context, caller: Caller, id: number): Promise<Organi
 
 const slugTaken = (slug: string) => (error: unknown) => {
   if (!isUniqueViolation(error)) throw error
-  throw new AppError('slug_taken', `There is an organization with the short name ${slug}.`)
+  throw new AppError('slug_taken', `There is already an organization with the slug ${slug}.`)
 }
 
 /** For platform administrators, or for every user if the installation allows it; the creator becomes its owner. */
@@ -162,7 +162,7 @@ export async function endOrganization(
       )
     }
     if (confirm !== organization.slug) {
-      const message = `To delete ${organization.name}, repeat its short name: ?confirm=${organization.slug}`
+      const message = `To delete ${organization.name}, repeat its slug: ?confirm=${organization.slug}`
       throw new AppError('confirmation_required', message, { confirm: organization.slug })
     }
     await deleteBoundTokens(c.db, id, undefined, c.now)

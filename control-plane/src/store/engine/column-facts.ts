@@ -14,7 +14,7 @@ export const COLUMN_FACTS: Record<string, Record<string, ColumnFacts>> = {
     cookieSecretSealed: { note: 'Signs the cookies of browser sessions; null: not made yet.' },
   },
   organizations: {
-    removedAt: { note: 'The row stays for tasks and audit; the short name is free again.' },
+    removedAt: { note: 'The row stays for tasks and audit; the slug is free again.' },
   },
   users: {
     isPlatformAdmin: { type: 'Flag' },

@@ -294,7 +294,7 @@ function Refused({ id }: { id: number }) {
   const list = useQuery(trpc.delivery.refused.queryOptions({ project_id: id })).data?.refused ?? []
   if (list.length === 0) return null
   return (
-    <Section title="Refused at the door">
+    <Section title="Refused">
       <p className="muted">Their signature did not fit, so nothing in them was believed.</p>
       <ul className="stack-small">
         {list.map((r) => (

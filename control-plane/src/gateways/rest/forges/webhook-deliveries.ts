@@ -66,7 +66,7 @@ export function deliveryRoutes(api: Api, ctx: Context): void {
     {
       config: { needs: 'read' },
       schema: {
-        summary: 'The last deliveries that were refused at the door',
+        summary: 'The last deliveries that were refused',
         params: IdParams,
         querystring: OnePage,
         response: { 200: z.array(RefusedDelivery) },

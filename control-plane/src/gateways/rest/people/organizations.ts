@@ -84,7 +84,7 @@ export function organizationRoutes(api: Api, ctx: Context): void {
         errors: ['organization_not_empty', 'confirmation_required'],
       },
       schema: {
-        summary: 'End an organization that is empty; ?confirm= repeats its short name',
+        summary: 'Delete an empty organization; ?confirm= repeats its slug',
         params: IdParams,
         querystring: Confirmation,
         response: { 204: z.null() },

@@ -173,7 +173,7 @@ export const ERROR_TEXTS: Record<ErrorCode, ErrorText> = {
     'The pull request is closed or merged.',
     'Open it again at the repository host if it is still needed.',
   ),
-  slug_taken: say('Another organization has this short name.', 'Choose another one.'),
+  slug_taken: say('Another organization has this slug.', 'Choose another one.'),
   too_many_tasks: say(
     'As many tasks wait for this environment as may wait.',
     'Wait until one has finished, or cancel one.',

@@ -1,7 +1,7 @@
 // Berth: everything that travels between the control plane and the agents.
 //
-// The comments of this file are the protocol's documentation; wire.md holds the state machines, the numbers and the
-// reasons. Rules that hold for every message:
+// The comments of this file are the protocol's documentation. The states of tasks and attempts are in
+// ARCHITECTURE.md, the limits in the `limits` folders. Rules that hold for every message:
 //
 //  1. Identity comes from the client certificate only (SAN URI spiffe://<installation>/agent/<agent_id>). No message
 //     carries an agent_id that is used for authorisation; every attempt_id, artifact_id and environment_id is checked to
@@ -794,8 +794,7 @@ export const PlanMadeSchema: GenMessage<PlanMade> = /*@__PURE__*/
  */
 export type PlanPhase = Message<"berth.agent.v1.PlanPhase"> & {
   /**
-   * deploy-engine.md section 3: checkout, configure, build, release, start, route, verify, cleanup; manual: "run" instead
-   * of build and release.
+   * checkout, configure, build, release, start, route, verify, cleanup; manual: "run" instead of build and release.
    *
    * @generated from field: string name = 1;
    */
@@ -1263,7 +1262,7 @@ export const WarningRaisedSchema: GenMessage<WarningRaised> = /*@__PURE__*/
   messageDesc(file_berth_agent_v1_agent, 25);
 
 /**
- * One line of the SSH session book, for the audit log (see ssh.md). Sent when a session starts and when it ends.
+ * An SSH session, for the audit log. Sent when it starts and when it ends.
  *
  * @generated from message berth.agent.v1.SshSessionChanged
  */
@@ -2632,7 +2631,8 @@ export type OpenFile = Message<"berth.agent.v1.OpenFile"> & {
   length: bigint;
 
   /**
-   * Large: a file line is wanted in place of SendFile. Either is accepted; an agent that does not know it uses SendFile.
+   * The file is large, so the control plane asks for a bulk transfer instead of SendFile. It accepts either; an agent that
+   * does not know this field uses SendFile.
    *
    * @generated from field: bool file_line = 6;
    */
@@ -3269,7 +3269,7 @@ export const LogStopSchema: GenMessage<LogStop> = /*@__PURE__*/
   messageDesc(file_berth_agent_v1_agent, 80);
 
 /**
- * By SendFile, or on a file line: a TLS connection of its own to the same port, ALPN `berth-files/1`, that carries one
+ * By SendFile, or as a bulk transfer: a TLS connection of its own to the same port, ALPN `berth-files/1`, that carries one
  * transfer without HTTP/2. On it follow one another, each behind one byte for its kind and four for its length (big
  * endian): 1 = a FileFrame without data, 2 = bytes of the file. After the last FileFrame (end or error) the receiver
  * answers with 1 = SendFileResponse and closes; a line that is closed without it was not received.
@@ -3989,9 +3989,8 @@ export const StepStateSchema: GenEnum<StepState> = /*@__PURE__*/
   enumDesc(file_berth_agent_v1_agent, 2);
 
 /**
- * Why an attempt did not succeed. REST's failure.code is the name without its prefix, in lower case; a test walks the
- * enum, rest-api.md 3.6 and the table of deploy-engine.md section 3: the same list three times. A value this build does not
- * know is shown as "internal" with the agent's message.
+ * Why an attempt did not succeed. REST's failure.code is the name without its prefix, in lower case. A value that this
+ * build does not know is shown as "internal" with the agent's message.
  *
  * @generated from enum berth.agent.v1.FailureCode
  */
@@ -4210,9 +4209,8 @@ export const FailureCode = {
 } as const;
 
 /**
- * Why an attempt did not succeed. REST's failure.code is the name without its prefix, in lower case; a test walks the
- * enum, rest-api.md 3.6 and the table of deploy-engine.md section 3: the same list three times. A value this build does not
- * know is shown as "internal" with the agent's message.
+ * Why an attempt did not succeed. REST's failure.code is the name without its prefix, in lower case. A value that this
+ * build does not know is shown as "internal" with the agent's message.
  *
  * @generated from enum berth.agent.v1.FailureCode
  */
@@ -4595,7 +4593,7 @@ export const HostVerdictSchema: GenEnum<HostVerdict> = /*@__PURE__*/
   enumDesc(file_berth_agent_v1_agent, 10);
 
 /**
- * The agents' door: one listener, TLS 1.3, a valid client certificate is required from everybody who connects.
+ * The listener of agents: TLS 1.3; every client needs a valid certificate.
  *
  * @generated from service berth.agent.v1.AgentService
  */
@@ -4665,7 +4663,7 @@ export const AgentService: GenService<{
     output: typeof RenewCertificateResponseSchema;
   },
   /**
-   * Signs the server's SSH host key (see ssh.md).
+   * Signs the server's SSH host key.
    *
    * @generated from rpc berth.agent.v1.AgentService.SignSshHostKey
    */
