@@ -112,7 +112,9 @@ describe.each(ENGINES)('coalescing on %s', (engine) => {
     )
     for (let n = 2; n <= PUSHES; n++) {
       const { rule } = (await h.push('main', sha(n), { before: sha(n - 1) })).body
-      expect(rule).toBe(n === 2 ? 'queued_behind_running' : 'superseded_queued')
+      // a look at the branch, due half a minute after an event, may find the commit before its delivery
+      const first = n === 2 ? 'queued_behind_running' : 'superseded_queued'
+      expect([first, 'already_deployed']).toContain(rule)
       const path = `/api/environments/${environment.id}/tasks?status=running&status=queued`
       const open = (await p.cp.call<Task[]>('GET', path)).body
       expect(open.map((t) => t.status)).toEqual(['queued', 'running'])
