@@ -1,12 +1,12 @@
 // The client of the engine: bounds, deadlines and signals that dockerode does not have, and what it puts into a request.
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
-import { createServer, type IncomingMessage, type RequestListener, type Server } from 'node:http'
+import { createServer, type RequestListener, type Server } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Duplex } from 'node:stream'
 import { text } from 'node:stream/consumers'
-import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { ENGINE } from '../../limits/docker.ts'
 import { inspectContainer } from './containers.ts'
 import { type Engine, getContainer, openEngine } from './engine.ts'
@@ -18,6 +18,7 @@ beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'berth-client-'))
 })
 afterEach(() => {
+  vi.useRealTimers()
   vi.unstubAllEnvs()
   server.closeAllConnections()
   server.close()
@@ -71,30 +72,35 @@ test('an answer without end is given up, and so is a refusal', async () => {
   expect(closings).toHaveLength(2)
 })
 
-test('a deadline and a signal close the connection, before the answer and in it', async () => {
-  const asked: IncomingMessage[] = []
-  const engine = await fake((request, response) => {
-    asked.push(request)
-    if (request.url !== '/info') response.write('{')
-    server.emit('noted')
-  })
-  for (const path of ['/info', '/version'] as const) {
-    const name = path === '/info' ? 'info' : 'version'
-    const before = asked.length
-    // on a busy machine the deadline may pass before the server sees the request
-    while (asked.length === before) {
-      await expect((await engine.docker({ timeoutMs: 50 }))[name]()).rejects.toMatchObject({
-        kind: 'unavailable',
-        message: `no answer to GET ${path} in 0.05 s`,
-      })
-    }
-    const abort = new AbortController()
-    const noted = once(server, 'noted')
-    const call = (await engine.docker({ signal: abort.signal }))[name]()
-    void noted.then(() => abort.abort())
-    await expect(call).rejects.toMatchObject({ kind: 'canceled' })
+describe.each(['info', 'version'] as const)('a connection closes', (name) => {
+  /** Begins an answer to `version` only; calls `act` when a request is there. */
+  const asked = async (act: () => void) => {
+    const closing = Promise.withResolvers<void>()
+    const engine = await fake((request, response) => {
+      void closed(request.socket).then(closing.resolve)
+      if (name === 'version') response.write('{', act)
+      else act()
+    })
+    return { engine, closing: closing.promise }
   }
-  await Promise.all(asked.map(({ socket }) => closed(socket)))
+
+  test(`at the deadline of ${name}`, async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    const { engine, closing } = await asked(() => vi.advanceTimersByTime(ENGINE.callMs))
+    await expect((await engine.docker())[name]()).rejects.toMatchObject({
+      kind: 'unavailable',
+      message: `no answer to GET /${name} in 60 s`,
+    })
+    await closing
+  })
+
+  test(`when a signal ends ${name}`, async () => {
+    const abort = new AbortController()
+    const { engine, closing } = await asked(() => abort.abort())
+    const call = (await engine.docker({ signal: abort.signal }))[name]()
+    await expect(call).rejects.toMatchObject({ kind: 'canceled' })
+    await closing
+  })
 })
 
 test('a signal ends a stream that has begun', async () => {

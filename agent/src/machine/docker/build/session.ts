@@ -148,7 +148,7 @@ function readQuestion(raw: string[]): { name: string; wanted: Wanted } {
   }
 }
 
-/** An empty file makes an empty body. Without one the modem would send a chunk, which an engine reads as HTTP/2. */
+/** An empty file makes an empty body. Without one the modem sends an end of chunks, which could pass for HTTP/2. */
 const dialSession = (
   engine: Engine,
   id: string,
