@@ -36,7 +36,7 @@ test('every method and every message has a row, and every row its method or mess
   expect(known.toSorted()).toEqual(messages.toSorted())
 })
 
-describe.each(ENGINES)("tenants at the agents' door on %s", (engine) => {
+describe.each(ENGINES)("tenants on the agents' listener on %s", (engine) => {
   let tenants: Tenants
   const victims: Victim[] = []
   const rogues: WireAgent[] = []
