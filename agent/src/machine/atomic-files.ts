@@ -28,7 +28,7 @@ export function writeAndSync(
   syncFolder(dirname(file))
 }
 
-/** Readers see the old or the new content. For files that mean nothing after a reboot, so they need no fsync. */
+/** Readers see the old or the new content. For files whose loss in a power cut does no harm, as nothing is synced. */
 export function replaceUnsynced(file: string, bytes: Uint8Array | string, mode = 0o600): void {
   const temporary = `${file}.${process.pid}.tmp`
   writeFileSync(temporary, bytes, { mode })

@@ -1,8 +1,9 @@
 // The status that `berth-agent status` shows. Only the daemon may open the journal, so it writes a small file to the
 // run directory at each change; a reader believes it only while that very process lives.
-import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { VERSION } from '@berth/shared'
+import { replaceUnsynced } from '../machine/atomic-files.ts'
 import { isSameProcess, readStartTicks } from '../machine/process/processes.ts'
 import type { AgentSettings } from '../settings.ts'
 
@@ -27,8 +28,7 @@ export function writeStatus(settings: AgentSettings, status: Status): void {
   const written: WrittenStatus = { ...status, pid, startTicks, version: VERSION }
   const file = statusFile(settings)
   try {
-    writeFileSync(`${file}.tmp`, `${JSON.stringify(written, null, 2)}\n`, { mode: 0o644 })
-    renameSync(`${file}.tmp`, file)
+    replaceUnsynced(file, `${JSON.stringify(written, null, 2)}\n`, 0o644)
   } catch {
     // a full or read-only run directory costs only the status
   }

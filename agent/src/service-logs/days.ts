@@ -9,12 +9,12 @@ import {
   renameSync,
   rmSync,
   statSync,
-  writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { createGzip } from 'node:zlib'
 import { SERVICE_LOGS } from '@berth/shared'
+import { replaceUnsynced } from '../machine/atomic-files.ts'
 
 export interface LogPart {
   name: string
@@ -135,9 +135,7 @@ function noteGone(dir: string, day: string): void {
   if (known && known.from <= day && known.to >= day) return
   const from = known && known.from < day ? known.from : day
   const to = known && known.to > day ? known.to : day
-  const file = join(dir, GONE)
-  writeFileSync(`${file}.tmp`, `${JSON.stringify({ from, to })}\n`, { mode: 0o600 })
-  renameSync(`${file}.tmp`, file)
+  replaceUnsynced(join(dir, GONE), `${JSON.stringify({ from, to })}\n`)
 }
 
 /** Removes what is too old or too much, oldest first, over all services of an environment; keeps the current part. */

@@ -1,10 +1,11 @@
 // Copies what applications of the manual recipe write to `shared/log/*.log` into the logs of their environment: masked,
 // with the time of reading, each file as a service of its name. Empties a large file once all of it is copied. The
 // position in each file is stored beside the logs and counts whole lines only.
-import { mkdirSync, read as readFd, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { mkdirSync, read as readFd, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { SERVICE_LOGS } from '@berth/shared'
+import { replaceUnsynced } from '../machine/atomic-files.ts'
 import { environmentPaths } from '../machine/files.ts'
 import { Masker } from '../machine/masking/mask.ts'
 import { parseShellFile } from '../runner/plan/variable-files.ts'
@@ -60,8 +61,7 @@ export class OwnLogs {
     })
     if (JSON.stringify(known) === before) return
     mkdirSync(paths.logs, { recursive: true, mode: 0o711 })
-    writeFileSync(`${note}.tmp`, JSON.stringify(known), { mode: 0o600 })
-    renameSync(`${note}.tmp`, note)
+    replaceUnsynced(note, JSON.stringify(known))
   }
 
   /** Called when no version of it runs; closes its files. */

@@ -84,26 +84,20 @@ export async function startService(
   })
   closeSync(log)
   child.unref()
-  let isOver = false
-  child.once('error', () => {
-    isOver = true
-  })
-  child.once('exit', () => {
-    isOver = true
-  })
+  const ends: string[] = []
+  child.once('error', ({ message }) => ends.push(message))
+  child.once('exit', () => ends.push('it ended'))
   const begun = (): ServiceState | undefined => {
     const state = readState(dir)
     return state && (state.condition !== 'waiting' || state.lastEnd) ? state : undefined
   }
-  await until(() => (begun() || isOver ? true : undefined), PROCESSES.supervisorStartMs)
+  await until(() => begun() ?? ends[0], PROCESSES.supervisorStartMs)
   const state = begun()
-  if (!state) {
-    const said = readFileSync(join(dir, 'supervisor.log'), 'utf8').slice(
-      -PROCESSES.supervisorLogChars,
-    )
-    throw new Error(`the supervisor of ${instructions.service} did not start. ${said}`)
-  }
-  return state
+  if (state) return state
+  const said = readFileSync(join(dir, 'supervisor.log'), 'utf8')
+  throw new Error(
+    `the supervisor of ${instructions.service} did not start: ${ends.join()} ${said.slice(-PROCESSES.supervisorLogChars)}`,
+  )
 }
 
 /** SIGTERM, `stop_timeout`, SIGKILL of everything; returns how long it took. */

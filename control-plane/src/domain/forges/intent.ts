@@ -2,8 +2,8 @@
 // in the transaction in which the facts were read.
 import type { DeliveryOutcome, DeliveryRule, WaitingReason } from '@berth/shared'
 
-/** A pull request as an event leaves it. */
-export interface ReportedPullRequest {
+/** What forges say about a pull request in events and in lists. */
+export interface DescribedPullRequest {
   number: number
   title: string
   url: string
@@ -11,11 +11,15 @@ export interface ReportedPullRequest {
   state: 'open' | 'merged' | 'closed'
   draft: boolean
   headBranch: string
+  headRef: string | null
   baseBranch: string
   fromFork: boolean
+}
+
+/** A pull request as an event leaves it. */
+export interface ReportedPullRequest extends DescribedPullRequest {
   /** Empty if it was never reported in full. */
   headSha: string
-  headRef: string | null
   happenedAt: number
 }
 

@@ -5,6 +5,7 @@
 import type { PullRequestAction } from '@berth/shared'
 import { RECONCILE } from '../../limits/forges.ts'
 import { isLeftBehind } from '../deployments/pinning.ts'
+import type { DescribedPullRequest } from './intent.ts'
 
 /** An environment before the repository was read. */
 export interface KnownEnvironment {
@@ -40,18 +41,8 @@ export interface KnownPullRequest {
 }
 
 /** A pull request at the forge. */
-export interface SeenPullRequest {
-  number: number
-  title: string
-  url: string
-  author: string
-  state: 'open' | 'merged' | 'closed'
-  draft: boolean
-  headBranch: string
+export interface SeenPullRequest extends DescribedPullRequest {
   headSha: string | null
-  headRef: string | null
-  baseBranch: string
-  fromFork: boolean
   updatedAt: number
 }
 

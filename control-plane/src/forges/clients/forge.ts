@@ -78,7 +78,7 @@ export interface ForgeClient {
 type ForgeTrouble = 'token_rejected' | 'not_found' | 'refused' | 'unavailable' | 'not_allowed'
 
 export class ForgeError extends Error {
-  override readonly name = 'HostError'
+  override readonly name = 'ForgeError'
   readonly trouble: ForgeTrouble
   readonly retryAfterMs: number | undefined
   constructor(trouble: ForgeTrouble, message: string, retryAfterMs?: number) {

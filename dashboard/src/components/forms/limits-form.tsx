@@ -29,7 +29,7 @@ const read = (data: FormData, name: string, unit: number): number | null => {
 export function LimitsForm({ now, usual, hint, reason, send }: Props) {
   const isFixed = reason !== undefined
   const byDefault = (value: number | null | undefined, unit = 1, name = ''): string =>
-    value == null ? '' : `Default: ${Math.round((value / unit) * 10) / 10}${name}.`
+    value == null ? '' : `Default: ${shown(value, unit)}${name}.`
   return (
     <Section title="Limits of an environment">
       <p className="muted">{hint}</p>

@@ -3,9 +3,10 @@
 // contents never have the same time. The fraction of a second is derived from the content, so lost or wrong stored
 // times never hide a change, for any times that a checkout has.
 import { createHash, type Hash, hash } from 'node:crypto'
-import { mkdirSync, readFileSync, readSync, renameSync, statSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, readSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { BUILDS } from '../../../limits/docker.ts'
+import { replaceUnsynced } from '../../atomic-files.ts'
 
 const SECOND = 1_000_000_000n
 
@@ -37,9 +38,7 @@ function readRows(file: string): Map<string, Row> {
 function writeRows(file: string, rows: Row[]): void {
   try {
     mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
-    const own = `${file}.${process.pid}`
-    writeFileSync(own, JSON.stringify(rows), { mode: 0o600 })
-    renameSync(own, file)
+    replaceUnsynced(file, JSON.stringify(rows))
   } catch {
     // a full disk: the next build sends more
   }
