@@ -1,8 +1,9 @@
 // Edge and Caddy as processes: they outlive the daemon, are restarted when killed, and report why they cannot run. Also
 // what other parts of the machine bring: certificates, containers, the control plane's settings.
-import { spawnSync } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
 import { createSocket } from 'node:dgram'
-import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { once } from 'node:events'
+import { mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { connect as connectTls } from 'node:tls'
@@ -21,10 +22,11 @@ import {
   startContainer,
 } from '../../agent/src/machine/docker/containers.ts'
 import { openEngine } from '../../agent/src/machine/docker/engine.ts'
-import { readOwner } from '../../agent/src/machine/process/processes.ts'
+import { readOwner, readProcess } from '../../agent/src/machine/process/processes.ts'
 import { setUpProxy } from '../../agent/src/proxy/caddy/setup.ts'
 import { ensureKeys } from '../../agent/src/proxy/paths.ts'
-import { ensureProxy } from '../../agent/src/proxy/supervision.ts'
+import { writeProxyProcess } from '../../agent/src/proxy/process-files.ts'
+import { ensureProxy, stopProxy } from '../../agent/src/proxy/supervision.ts'
 import { readTable } from '../../agent/src/proxy/table.ts'
 import { dockerEngine, missing } from '../fixtures/platform/components.ts'
 import { AGENT_PROGRAM, EdgeFixture, freePort } from '../fixtures/server/edge.ts'
@@ -99,6 +101,37 @@ describe.skipIf(missing('caddy'))('edge and Caddy', () => {
       const { text } = await fixture.ask({ host: 'a.localhost', port })
       return text === 'web /' || undefined
     })
+  })
+
+  it('an edge that starts slowly is known from its launch, and a failed start hides no live one', async () => {
+    const fixture = await opened()
+    await ensureProxy(fixture.settings, AGENT_PROGRAM)
+    const { edgeProcess, edgeStart } = fixture.paths
+    const up = readFileSync(edgeProcess, 'utf8')
+    const launched = join(fixture.folder, 'launched')
+    // the daemon finds no edge and starts one; meanwhile an earlier one comes up, so that this one fails
+    rmSync(edgeProcess)
+    rmSync(edgeStart)
+    const script = `until [ -s ${edgeStart} ]; do :; done; cat ${edgeStart} >${launched}; echo '${up}' >${edgeProcess}; exit 1`
+    await ensureProxy(fixture.settings, ['sh', '-c', `echo $$ >${launched}.pid; ${script}`])
+    const pid = Number(readFileSync(`${launched}.pid`, 'utf8'))
+    expect(JSON.parse(readFileSync(launched, 'utf8'))).toMatchObject({ pid })
+    expect(readFileSync(edgeProcess, 'utf8').trim()).toBe(up)
+    await ensureProxy(fixture.settings, AGENT_PROGRAM)
+    expect(fixture.pidOf('edge')).toBe(JSON.parse(up).pid)
+    await stopProxy(fixture.settings)
+    expect(readProcess(JSON.parse(up).pid)).toBe(undefined)
+  })
+
+  it('ends an edge that a killed daemon was still starting', async () => {
+    const fixture = await opened()
+    const slow = spawn('sleep', ['60'], { stdio: 'ignore' })
+    closers.push(() => slow.kill('SIGKILL'))
+    mkdirSync(fixture.settings.runDir, { recursive: true })
+    writeProxyProcess(fixture.paths.edgeStart, slow.pid ?? 0, '')
+    const ended = once(slow, 'exit')
+    await ensureProxy(fixture.settings, AGENT_PROGRAM)
+    expect(await ended).toEqual([null, 'SIGTERM'])
   })
 
   it('says which process holds the port, and starts when it is free', async () => {

@@ -46,8 +46,8 @@ export const PROXY = {
   steadyMs: 60 * SECOND,
   /** A new edge waits this long for a silent engine, well below `startMs`. */
   firstLookMs: 3 * SECOND,
-  /** An edge or a Caddy that does not answer by then failed to start. */
-  startMs: 10 * SECOND,
+  /** An edge or a Caddy that does not answer by then failed to start; a busy server needs many seconds. */
+  startMs: MINUTE,
   stopMs: 15 * SECOND,
   /** Longer names do not fit into a name of the edge's zone. */
   hostLength: 230,

@@ -114,7 +114,7 @@ function callEdge(paths: EdgePaths, value: EdgeCall, ms: number): Promise<unknow
     socket.setEncoding('utf8')
     socket.on('connect', () => socket.write(encodeLine(value)))
     socket.on('error', ({ message }) => {
-      const reason = readProxyProcess(paths.edgeProcess)?.reason // written by the process that starts it
+      const reason = readProxyProcess(paths.edgeStart)?.reason // written by the process that starts it
       end(reason ? new EdgeError('unavailable', reason) : away(message))
     })
     socket.on('close', () => end(away('it closed the connection')))

@@ -21,7 +21,9 @@ export const edgePaths = (s: Folders) => {
     sockets: join(s.runDir, 'sockets'),
     /** Caddy's own: certificates, its log, the access log. */
     caddy: join(dir, 'caddy'),
-    /** The running process: pid and start ticks. */
+    /** The process that the daemon started last, also if it is not up yet; or why it failed. Only the daemon writes it. */
+    edgeStart: join(s.runDir, 'edge-start.json'),
+    /** The running process: pid and start ticks. Only an edge that is up writes it. */
     edgeProcess: join(s.runDir, 'edge.json'),
     caddyProcess: join(s.runDir, 'caddy.json'),
     socket: join(s.runDir, 'edge.sock'),

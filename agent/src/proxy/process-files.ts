@@ -1,9 +1,9 @@
 // Small files by which daemon, edge and tests find the processes of the edge and of Caddy. A file is valid only while
-// exactly the process it names is alive on this boot.
+// exactly the process it names is alive on this boot, so nothing is synced.
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { VERSION } from '@berth/shared'
-import { replaceFile } from '../machine/atomic-files.ts'
+import { replaceUnsynced } from '../machine/atomic-files.ts'
 import { isSameProcess, readBootId, readStartTicks } from '../machine/process/processes.ts'
 import { type AgentSettings, settingsEnvironment } from '../settings.ts'
 
@@ -31,7 +31,7 @@ export const isAlive = (found: ProxyProcess | undefined): found is ProxyProcess 
 export function writeProxyProcess(file: string, pid: number, digest: string, reason = ''): void {
   const startTicks = readStartTicks(pid) ?? ''
   const written: ProxyProcess = { pid, startTicks, bootId: readBootId(), digest, reason }
-  replaceFile(file, JSON.stringify(written))
+  replaceUnsynced(file, JSON.stringify(written))
 }
 
 /** Changes with the build and the settings; the edge is then replaced. */

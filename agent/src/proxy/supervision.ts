@@ -99,8 +99,7 @@ async function startEdgeProcess(
   program: readonly string[],
 ): Promise<void> {
   const paths = edgePaths(settings)
-  const before = readProxyProcess(paths.edgeProcess)
-  await end(before)
+  await endEdge(settings)
   mkdirSync(paths.dir, { recursive: true, mode: 0o711 })
   mkdirSync(settings.runDir, { recursive: true, mode: 0o711 })
   const log = join(paths.dir, 'edge.log')
@@ -112,13 +111,24 @@ async function startEdgeProcess(
     NODE_COMPILE_CACHE: compiledDir(settings),
   }
   const pid = launch({ argv: [...program, 'edge'], env, log })
+  // immediately, so that an edge that starts slowly is not unknown; the last reason stays until one is up
+  const { reason = '' } = readProxyProcess(paths.edgeStart) ?? {}
+  if (pid !== undefined) writeProxyProcess(paths.edgeStart, pid, '', reason)
   const isUp = (): boolean => {
     const found = readProxyProcess(paths.edgeProcess)
     return found?.pid === pid && isAlive(found)
   }
   const isOver = (): boolean => pid === undefined || readProcess(pid) === undefined
   await until(() => isUp() || isOver(), PROXY.startMs)
-  if (!isUp()) throw new Error(`The edge did not start. ${lastLine(log)}`)
+  if (isUp()) return writeProxyProcess(paths.edgeStart, pid ?? 0, '')
+  await end(readProxyProcess(paths.edgeStart))
+  throw new Error(`The edge did not start. ${lastLine(log)}`)
+}
+
+/** Ends the edge that runs, and one that is only starting. */
+async function endEdge(settings: AgentSettings): Promise<void> {
+  const { edgeStart, edgeProcess } = edgePaths(settings)
+  for (const file of [edgeStart, edgeProcess]) await end(readProxyProcess(file))
 }
 
 /** Throws an error with a sentence that a person can act on. */
@@ -181,14 +191,19 @@ export async function ensureProxy(
   await ensureCaddy(settings)
 }
 
+function isEdgeUp(settings: AgentSettings): boolean {
+  const found = readProxyProcess(edgePaths(settings).edgeProcess)
+  return isAlive(found) && found.digest === settingsDigest(settings)
+}
+
 async function ensureEdge(settings: AgentSettings, program: readonly string[]): Promise<boolean> {
-  const { edgeProcess } = edgePaths(settings)
-  const found = readProxyProcess(edgeProcess)
-  if (isAlive(found) && found.digest === settingsDigest(settings)) return false
+  if (isEdgeUp(settings)) return false
   try {
     await startEdgeProcess(settings, program)
   } catch (error) {
-    writeProxyProcess(edgeProcess, 0, '', (error as Error).message)
+    // one that a former daemon had started may have come up meanwhile, and holds the port
+    if (isEdgeUp(settings)) return false
+    writeProxyProcess(edgePaths(settings).edgeStart, 0, '', (error as Error).message)
     throw error
   }
   return true
@@ -256,20 +271,17 @@ interface ProxyParts {
 
 /** Begins immediately; the returned function ends the supervision, while the processes continue. */
 export function keepProxyUp({ settings, program, log, onStarted }: ProxyParts): () => void {
-  const paths = edgePaths(settings)
   const refusal = handOverUnaccepted()
   if (refusal) log.warn({ why: refusal }, 'new connections may be reset when settings change')
   const edge = new Kept('edge', () => ensureEdge(settings, program), log)
   const caddy = new Kept('caddy', () => ensureCaddy(settings), log)
-  const digest = settingsDigest(settings)
   let isBusy = false
   let isClosed = false
   const look = async (): Promise<void> => {
     if (isBusy) return
     isBusy = true
     try {
-      const found = readProxyProcess(paths.edgeProcess)
-      let isStarted = await edge.look(!isAlive(found) || found.digest !== digest)
+      let isStarted = await edge.look(!isEdgeUp(settings))
       if (isClosed) return
       isStarted = (await caddy.look(!isCaddyUp(settings))) || isStarted
       if (isStarted && !isClosed) onStarted()
@@ -287,7 +299,6 @@ export function keepProxyUp({ settings, program, log, onStarted }: ProxyParts): 
 
 /** Caddy first, so that no request waits for the edge in vain. */
 export async function stopProxy(settings: AgentSettings): Promise<void> {
-  const paths = edgePaths(settings)
-  await end(readProxyProcess(paths.caddyProcess))
-  await end(readProxyProcess(paths.edgeProcess))
+  await end(readProxyProcess(edgePaths(settings).caddyProcess))
+  await endEdge(settings)
 }
