@@ -235,8 +235,16 @@ actions:
   /** Runs a script inside an attacker's environment, with its account and confinement. */
   async implant(target: Target, script: string): Promise<{ code: number | null; out: string }> {
     const { status, text } = await this.send('POST', target.host(), '/', {}, script)
-    if (status !== 200) throw new Error(`the implant answered ${status}: ${text.slice(0, 200)}`)
+    if (status !== 200) {
+      throw new Error(`the implant answered ${status}: ${text.slice(0, 100)}; ${this.#lastOfCaddy()}`)
+    }
     return JSON.parse(text) as { code: number | null; out: string }
+  }
+
+  /** Why Caddy could not answer, in its own words. */
+  #lastOfCaddy(): string {
+    const log = readFileSync(join(this.fixture.stateDir, 'edge/caddy/caddy.log'), 'utf8')
+    return log.trim().split('\n').slice(-2).join(' ')
   }
 
   /** The victim's port, from the agent's ledger. */
