@@ -2,10 +2,9 @@
 // the migrations. Columns are snake_case in SQL and camelCase in TypeScript.
 import { dirname } from 'node:path'
 import Database from 'better-sqlite3'
-import { Kysely } from 'kysely'
+import { CamelCasePlugin, Kysely, type PluginTransformResultArgs, type QueryResult } from 'kysely'
 import pg from 'pg'
 import type { Schema } from '../schema.ts'
-import { ColumnNames } from './camel-case.ts'
 import { allowDirect } from './compiled.ts'
 import type { Engine } from './db.ts'
 import { hasSpace } from './disk-space.ts'
@@ -25,6 +24,17 @@ const POSTGRES_CONNECTIONS = 10
 const BUSY_MS = 5_000
 const CACHE_KIB = 65_536 // SQLite's default of 2 MB is less than the busy indexes of a year's history
 
+/** For SQLite, whose rows already come with their names (statement-cache.ts). */
+class NamedRows extends CamelCasePlugin {
+  rename(column: string): string {
+    return this.camelCase(column)
+  }
+
+  override async transformResult({ result }: PluginTransformResultArgs) {
+    return result as QueryResult<Record<string, unknown>>
+  }
+}
+
 export function openSqlite(file: string): OpenDatabase {
   makePrivateDatabase(file)
   const raw = new Database(file)
@@ -33,7 +43,7 @@ export function openSqlite(file: string): OpenDatabase {
   raw.pragma('foreign_keys = ON')
   raw.pragma(`busy_timeout = ${BUSY_MS}`)
   raw.pragma(`cache_size = -${CACHE_KIB}`)
-  const names = new ColumnNames({ rowsAreNamed: true })
+  const names = new NamedRows()
   const refusals = new Refusals()
   const database = withStatementCache(raw, {
     rename: (column) => names.rename(column),
@@ -76,7 +86,11 @@ export function openPostgres(url: string, onIdleError: (error: Error) => void): 
   pool.on('error', onIdleError) // without a listener, a database restart would end the process
   const dialect = new SteadyPostgresDialect({ pool })
   return {
-    db: new Kysely<Schema>({ dialect, plugins: [new ColumnNames({ rowsAreNamed: false })] }),
+    // no column holds an object: JSON is text
+    db: new Kysely<Schema>({
+      dialect,
+      plugins: [new CamelCasePlugin({ maintainNestedObjectKeys: true })],
+    }),
     engine: 'postgres',
     refusals,
   }
