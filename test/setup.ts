@@ -7,7 +7,6 @@ import { startPostgres } from './fixtures/platform/postgres.ts'
 import { openScratch } from './fixtures/platform/scratch.ts'
 import { makeTemplates } from './fixtures/platform/templates.ts'
 import { sweepRules } from './fixtures/server/packet-rules.ts'
-import { buildAgent } from './fixtures/server/programs.ts'
 
 /** Not every machine can start an engine (namespaces, overlay mounts); its tests are then reported as skipped. */
 async function startDocker(): Promise<DockerEngine | undefined> {
@@ -34,7 +33,7 @@ export default async function setUp(): Promise<() => Promise<void>> {
   // most tests only wait for the proof of running to pass; tests about it set its full length
   process.env.BERTH_TEST_PROOF_MS = '1000'
   const scratch = openScratch()
-  await buildAgent()
+  await import('./fixtures/server/programs.ts') // builds the agent; after the scratch folder, which it goes into
   const path = missing('postgres') ? undefined : locate('postgres')
   const postgres = path ? await startPostgres(path) : undefined
   if (postgres) process.env.BERTH_TEST_POSTGRES = postgres.folder

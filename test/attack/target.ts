@@ -73,7 +73,7 @@ export class AttackedInstallation {
     const sshPort = await freePort()
     let installation: AttackedInstallation | undefined
     try {
-      const command = await copyForcedCommand(dir)
+      const command = copyForcedCommand(dir)
       const docker = await openDockerFixture({
         withNode: true,
         fixture: {
@@ -236,7 +236,9 @@ actions:
   async implant(target: Target, script: string): Promise<{ code: number | null; out: string }> {
     const { status, text } = await this.send('POST', target.host(), '/', {}, script)
     if (status !== 200) {
-      throw new Error(`the implant answered ${status}: ${text.slice(0, 100)}; ${this.#lastOfCaddy()}`)
+      throw new Error(
+        `the implant answered ${status}: ${text.slice(0, 100)}; ${this.#lastOfCaddy()}`,
+      )
     }
     return JSON.parse(text) as { code: number | null; out: string }
   }

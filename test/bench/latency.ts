@@ -13,8 +13,8 @@ const SERVICE_FILE = `manual:
       run: "true"
 `
 
-/** Between rounds, like a user: the agent has time to prepare its next runner. */
-const PAUSE_MS = 1_500
+/** Between rounds, like a user: the agent has time to prepare its next runner (`DAEMON.warmAfterMs`). */
+const PAUSE_MS = 5_000
 
 function syncFloor(dir: string): number {
   const fd = openSync(join(dir, 'floor'), 'w')

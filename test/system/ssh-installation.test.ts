@@ -54,7 +54,7 @@ describe.skipIf(missing('sshd') || !isRoot)('ssh in an installation', () => {
         BERTH_SSH: 'dedicated',
         BERTH_SSH_DIR: join(dir, 'ssh'),
         BERTH_SSH_LISTEN: `127.0.0.1:${port}`,
-        BERTH_SSH_COMMAND: await copyForcedCommand(dir),
+        BERTH_SSH_COMMAND: copyForcedCommand(dir),
       },
     })
     const project = await fixture.project(
