@@ -63,7 +63,7 @@ test('why it ended before its claim stands in runner.log', async () => {
   expect(readFileSync(attemptPaths(dir).runnerLog, 'utf8')).toContain('spec.bin')
 })
 
-test('one that ends while it rehearses leaves nothing', async () => {
+test('one that ends during its warm-up leaves nothing', async () => {
   // never answers, so the warm-up waits for it
   const engine = createServer()
   const socket = join(stateDir, 'engine')
@@ -78,7 +78,7 @@ test('one that ends while it rehearses leaves nothing', async () => {
   try {
     const ended = once(child, 'exit')
     const [connection] = await asked
-    expect(readdirSync(settings.runDir)).toEqual([expect.stringMatching(/^rehearsal-/)])
+    expect(readdirSync(settings.runDir)).toEqual([expect.stringMatching(/^warm-up-/)])
     child.stdin?.end()
     expect(await ended).toEqual([0, null])
     expect(readdirSync(settings.runDir)).toEqual([])

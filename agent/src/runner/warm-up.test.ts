@@ -8,7 +8,7 @@ import { warmUp } from './warm-up.ts'
 
 let dir: string
 beforeEach(() => {
-  dir = mkdtempSync(join(tmpdir(), 'berth-rehearsal-'))
+  dir = mkdtempSync(join(tmpdir(), 'berth-warm-up-'))
 })
 afterEach(() => rmSync(dir, { recursive: true, force: true }))
 

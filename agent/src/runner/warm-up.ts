@@ -24,7 +24,7 @@ import { Reporter } from './report.ts'
 
 const SERVICE_FILE = 'version: 1\ndocker:\n  services:\n    web: { build: ., port: 80 }\n'
 /** As long as a deploy key, whose lines are searched for in all output. */
-const KEY = Buffer.from(Array.from({ length: 6 }, (_, i) => `${i} rehearsal `.repeat(6)).join('\n'))
+const KEY = Buffer.from(Array.from({ length: 6 }, (_, i) => `${i} warm-up `.repeat(6)).join('\n'))
 const FACTS = { domain: 'a.example', identifier: 'a', type: 'manual', branch: 'main' } as const
 
 function warmUpFile(report: Reporter): void {
@@ -36,7 +36,7 @@ function warmUpFile(report: Reporter): void {
 
 /** Writes events and output like an attempt. */
 function warmUpReport(folder: string): void {
-  const assignment = create(AssignmentSchema, { attemptId: 'rehearsal', spec: {} })
+  const assignment = create(AssignmentSchema, { attemptId: 'warm-up', spec: {} })
   const events = EventFileWriter.create(join(folder, 'events'))
   const spool = SpoolWriter.create(join(folder, 'log'))
   const output = new Output({ spool, now: () => performance.now(), nowUs: () => 0 })
@@ -44,8 +44,8 @@ function warmUpReport(folder: string): void {
   const read = fromBinary(AssignmentSchema, toBinary(AssignmentSchema, assignment))
   const report = new Reporter(events, read, (text) => output.maskText(text))
   output.setStep(0)
-  output.say('Rehearsal.')
-  output.write(LogSource.STDERR, Buffer.from('Rehearsal.\n'))
+  output.say('Warm-up.')
+  output.write(LogSource.STDERR, Buffer.from('Warm-up.\n'))
   output.tick()
   report.plan(planDockerCheckout())
   report.attempt({ state: AttemptState.RUNNING })
@@ -76,7 +76,7 @@ async function warmUpFetch(settings: AgentSettings, folder: string): Promise<voi
     settings,
     scratch: folder,
     account: undefined,
-    attemptId: 'rehearsal',
+    attemptId: 'warm-up',
     repository: folder,
     address: address.value,
     projectId: 0,
@@ -93,7 +93,7 @@ async function warmUpFetch(settings: AgentSettings, folder: string): Promise<voi
 /** Returns what failed, and why. */
 export async function warmUp(settings: AgentSettings): Promise<string[]> {
   const problems: string[] = []
-  const folder = mkdtempSync(join(settings.runDir, 'rehearsal-'))
+  const folder = mkdtempSync(join(settings.runDir, 'warm-up-'))
   const clear = (): void => rmSync(folder, { recursive: true, force: true })
   process.once('exit', clear) // also when the process exits while an unresponsive engine blocks the warm-up
   const parts = [

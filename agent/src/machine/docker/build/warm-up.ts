@@ -13,7 +13,7 @@ export async function warmUpBuildSession(folder: string): Promise<void> {
   const engine = connect('http://localhost', { createConnection: () => theirs })
   engine.on('error', () => {})
   try {
-    serveSession(ours, 'rehearsal', {
+    serveSession(ours, 'warm-up', {
       context: (wanted) => listContext(folder, wanted, openTimes(undefined)),
     })
     const asked = engine.request({
