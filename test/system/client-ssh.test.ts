@@ -120,7 +120,7 @@ describe.skipIf(skipped)('over certificates', () => {
     await running.shows(/one/)
     running.interrupt()
     const { code, stderr } = await running.ended
-    expect([code, stderr]).toEqual([130, expect.stringContaining('the containers go on')])
+    expect([code, stderr]).toEqual([130, expect.stringContaining('the services keep running')])
     await until('the far end', async () => (fixture.read('state/ended') ? true : undefined))
     expect(left()).toEqual([])
   })
@@ -140,7 +140,7 @@ describe.skipIf(skipped)('over certificates', () => {
     const { code, stderr } = await here(['logs', ...WHERE])
     expect(code).toBe(0)
     expect(stderr).toBe(
-      'no container yet in shop / main; it was never deployed: berth deploy -p shop -e main\n',
+      'no service runs yet in shop / main; it was never deployed: berth deploy -p shop -e main\n',
     )
   })
 
@@ -151,7 +151,7 @@ describe.skipIf(skipped)('over certificates', () => {
       expect(code).toBe(1)
       expect(stderr).toContain(
         `error: fra-1:${fixture.port} is not reachable from here (connection refused). Container ` +
-          'logs need SSH; deployment logs do not: berth tasks log -p shop -e main\n',
+          'services need SSH; deployment logs do not: berth tasks log -p shop -e main\n',
       )
     } finally {
       await fixture.startSshd()

@@ -74,7 +74,7 @@ describe('answers that say nothing about the task', () => {
     const startedAt = io.now()
     await expect(wait()).rejects.toMatchObject({
       exitCode: 1,
-      message: expect.stringContaining('no contact for 5m00s; the deployment may go on'),
+      message: expect.stringContaining('no contact for 5m00s; the deployment may continue'),
     })
     const waited = io.now() - startedAt
     expect(waited).toBeGreaterThanOrEqual(300_000)
@@ -93,7 +93,7 @@ it('the time is up: 7, and how to go on', async () => {
   peer.script(ROUTE, { json: task('running') })
   await expect(wait({ timeoutMs: 10_000 })).rejects.toMatchObject({
     exitCode: 7,
-    hint: 'the deployment goes on; resume: berth deploy -e pr-42 --attach',
+    hint: 'the deployment continues; resume: berth deploy -e pr-42 --attach',
   })
   expect(io.sleeps.reduce((a, b) => a + b)).toBe(10_000)
 })
@@ -101,11 +101,11 @@ it('the time is up: 7, and how to go on', async () => {
 it.each([
   [problem('token_expired', 'The token has expired.'), 4],
   [problem('not_found', 'No such task.'), 5],
-])('a refusal ends the wait and says that the deployment may go on', async (reply, exitCode) => {
+])('a refusal ends the wait and says that the deployment may continue', async (reply, exitCode) => {
   peer.script(ROUTE, { json: task('running') }, reply)
   await expect(wait()).rejects.toMatchObject({
     exitCode,
-    message: expect.stringContaining('; the deployment may go on'),
+    message: expect.stringContaining('; the deployment may continue'),
   })
 })
 
@@ -113,6 +113,6 @@ it('Ctrl-C: 130, in the middle of a request too', async () => {
   peer.script(ROUTE, () => io.interrupt()) // never answered
   await expect(wait()).rejects.toMatchObject({
     exitCode: 130,
-    hint: expect.stringContaining('the deployment goes on'),
+    hint: expect.stringContaining('the deployment continues'),
   })
 })

@@ -65,7 +65,7 @@ export async function waitForTask(
   let lastContactAt = startedAt
   let failures = 0
   let etag: string | null = null
-  const goesOn = `the ${options.what} goes on; resume: ${options.resume}`
+  const goesOn = `the ${options.what} continues; resume: ${options.resume}`
   try {
     for (;;) {
       const left = deadline - io.now()
@@ -92,7 +92,7 @@ export async function waitForTask(
         // requires several tries: a laptop that slept has been without contact for an hour at its first one
         if (failures > CLIENT.retries && io.now() - lastContactAt >= CLIENT.noContactMs) {
           const waited = formatDuration(CLIENT.noContactMs)
-          const message = `no contact for ${waited}; the ${options.what} may go on (${error.message})`
+          const message = `no contact for ${waited}; the ${options.what} may continue (${error.message})`
           throw new CliError(EXIT.error, message, `resume: ${options.resume}`)
         }
       }
@@ -109,7 +109,7 @@ function endOfWait(error: unknown, what: string, goesOn: string): unknown {
   if (!(error instanceof CliError)) return error
   if (error.exitCode === EXIT.interrupted) return interrupted('stopped waiting', goesOn)
   if (error instanceof ApiFailure && error.kind === 'refused') {
-    const message = `${error.message}; the ${what} may go on`
+    const message = `${error.message}; the ${what} may continue`
     return new CliError(error.exitCode, message, error.hint)
   }
   return error

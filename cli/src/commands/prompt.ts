@@ -37,7 +37,7 @@ export async function confirmName(
   if (given !== undefined) return given // the server checks it
   if (context.globals.yes) return name
   if (!mayAsk(context)) throw usage(`${what}; nothing was done`, `add --yes, or --confirm ${name}`)
-  await context.io.stderr.write(cleanText(`${what}. Type ${name} to go on: `))
+  await context.io.stderr.write(cleanText(`${what}. Type ${name} to continue: `))
   const typed = await context.io.stdin.readLine(CLIENT.answerLineBytes)
   if (typed?.trim() === name) return name
   throw new CliError(EXIT.refused, `that is not ${name}; nothing was done`)

@@ -169,7 +169,7 @@ function runningText(task: Task, target: Target, now: number): string {
   const waiting = task.waiting_for ? ` ${clean(task.waiting_for.message)}` : ''
   return (
     `Task ${task.id} of ${oneLine(targetName(target))} was started. Not finished: ${where}, ${clock}.${waiting} ` +
-    `It goes on. Ask get_deploy_diagnostics later (latest_task).\n${task.url}`
+    `It continues. Ask get_deploy_diagnostics later (latest_task).\n${task.url}`
   )
 }
 

@@ -56,7 +56,7 @@ export const DeployInput = {
     .min(1)
     .max(MCP.waitMaxSeconds)
     .default(MCP.waitSeconds)
-    .describe('Stop waiting then; the deployment goes on'),
+    .describe('Stop waiting then; the deployment continues'),
   dry_run: DRY_RUN,
   plan_hash: PLAN_HASH,
 }

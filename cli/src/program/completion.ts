@@ -40,7 +40,7 @@ export function completionLevels(commands: Commands): Level[] {
   const visible = commands.filter((spec) => !spec.hidden)
   const top: Level = {
     path: '',
-    words: [{ word: 'help', summary: 'help about a command' }],
+    words: [{ word: 'help', summary: 'Show help for a command' }],
     flags: [],
   }
   const levels = new Map<string, Level>([['', top]])

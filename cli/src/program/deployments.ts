@@ -1,14 +1,14 @@
 // Commands about deployments: tasks, logs, actions and the files they leave.
 import { type CommandSpec, type FlagSpec, LOG, TIMEOUT, WAIT } from './spec.ts'
 
-const MESSAGE: FlagSpec = { flags: '-m, --message <text>', summary: 'why, shown in the history' }
+const MESSAGE: FlagSpec = { flags: '-m, --message <text>', summary: 'Reason, shown in the history' }
 
 const LOG_FLAGS: readonly FlagSpec[] = [
-  { flags: '--failed', summary: 'of the last deployment that failed' },
-  { flags: '-f, --follow', summary: 'go on until the task has ended' },
-  { flags: '--phase <phase>', summary: 'only this phase, for example build' },
-  { flags: '--from-line <n>', summary: 'start at this line' },
-  { flags: '-O, --output <file>', summary: 'save every byte to a file (- is stdout)' },
+  { flags: '--failed', summary: 'Of the last failed deployment' },
+  { flags: '-f, --follow', summary: 'Follow the log until the task ends' },
+  { flags: '--phase <phase>', summary: 'Only this phase, for example build' },
+  { flags: '--from-line <n>', summary: 'Start at this line' },
+  { flags: '-O, --output <file>', summary: 'Save the exact bytes to a file (- for stdout)' },
 ]
 
 const loadTasksLog = async () => (await import('../commands/deployments/tasks-log.ts')).tasksLog
@@ -16,13 +16,13 @@ const loadTasksLog = async () => (await import('../commands/deployments/tasks-lo
 export const DEPLOYMENTS: readonly CommandSpec[] = [
   {
     path: 'deploy',
-    summary: 'start a deployment',
+    summary: 'Start a deployment',
     flags: [
       WAIT,
-      { flags: '--attach', summary: 'start nothing: wait for the deployment that is going on' },
+      { flags: '--attach', summary: 'Wait for the running deployment instead of starting one' },
       TIMEOUT,
-      { flags: '--commit <sha>', summary: "this commit instead of the branch's head" },
-      { flags: '--no-cache', summary: 'build without caches' },
+      { flags: '--commit <sha>', summary: "Deploy this commit instead of the branch's latest" },
+      { flags: '--no-cache', summary: 'Build without caches' },
       MESSAGE,
       LOG,
     ],
@@ -34,7 +34,7 @@ export const DEPLOYMENTS: readonly CommandSpec[] = [
   },
   {
     path: 'tasks list',
-    summary: 'list the deployments of an environment, or without -e of the project',
+    summary: 'List the tasks of an environment or project',
     flags: [
       {
         flags: '--status <status>',
@@ -44,31 +44,31 @@ export const DEPLOYMENTS: readonly CommandSpec[] = [
       },
       {
         flags: '--type <type>',
-        summary: 'deploy (default), action, destroy or all',
+        summary: 'deploy, action, destroy or all (default deploy)',
         choices: ['deploy', 'action', 'destroy', 'all'],
       },
-      { flags: '-n, --limit <n>', summary: 'how many (20)' },
+      { flags: '-n, --limit <n>', summary: 'Maximum number (default 20)' },
     ],
     examples: ['berth tasks -e pr-42', 'berth tasks -e pr-42 --status failed -n 5'],
     load: async () => (await import('../commands/deployments/tasks.ts')).tasksList,
   },
   {
     path: 'tasks show',
-    summary: 'show a task with its phases',
+    summary: 'Show a task with its phases',
     args: '<id>',
     examples: ['berth tasks show 813'],
     load: async () => (await import('../commands/deployments/tasks.ts')).tasksShow,
   },
   {
     path: 'tasks cancel',
-    summary: 'stop a task',
+    summary: 'Cancel a task',
     args: '<id>',
     examples: ['berth tasks cancel 813'],
     load: async () => (await import('../commands/deployments/tasks.ts')).tasksCancel,
   },
   {
     path: 'tasks log',
-    summary: 'the raw log of a task',
+    summary: 'Print the raw log of a task',
     args: '[id]',
     flags: LOG_FLAGS,
     examples: ['berth tasks log 813', 'berth tasks log -e pr-42 --failed -O build.log'],
@@ -76,20 +76,20 @@ export const DEPLOYMENTS: readonly CommandSpec[] = [
   },
   {
     path: 'actions list',
-    summary: 'list the actions of an environment',
+    summary: 'List the actions of an environment',
     examples: ['berth actions -e pr-42', 'berth actions -p shop -e pr-42 --json'],
     load: async () => (await import('../commands/deployments/actions.ts')).actionsList,
   },
   {
     path: 'actions run',
-    summary: 'run an action; --wait shows its output',
+    summary: 'Run an action; --wait prints its output',
     args: '<name>',
     flags: [
       WAIT,
       TIMEOUT,
       MESSAGE,
       LOG,
-      { flags: '--download <dir>', summary: 'wait, then fetch the files it left' },
+      { flags: '--download <dir>', summary: 'Wait, then download the files that it made' },
     ],
     examples: [
       'berth actions run seed -e pr-42 --wait',
@@ -99,19 +99,19 @@ export const DEPLOYMENTS: readonly CommandSpec[] = [
   },
   {
     path: 'artifacts list',
-    summary: 'list the files that an action left',
+    summary: 'List the files that an action made',
     args: '[task]',
     examples: ['berth artifacts list 830', 'berth artifacts list -e pr-42'],
     load: async () => (await import('../commands/files/artifacts.ts')).artifactsList,
   },
   {
     path: 'artifacts download',
-    summary: 'fetch them, whole or not at all',
+    summary: 'Download files; each arrives complete or not at all',
     args: '[task|name...]',
     flags: [
-      { flags: '-d, --dir <dir>', summary: 'the folder to write to (.)' },
-      { flags: '--force', summary: 'replace files that exist' },
-      { flags: '--direct', summary: 'over SSH or not at all' },
+      { flags: '-d, --dir <dir>', summary: 'Target folder (default .)' },
+      { flags: '--force', summary: 'Replace existing files' },
+      { flags: '--direct', summary: 'Use only SSH, not the control plane' },
     ],
     examples: [
       'berth artifacts download 830 -d ./out',
@@ -121,26 +121,26 @@ export const DEPLOYMENTS: readonly CommandSpec[] = [
   },
   {
     path: 'diagnose',
-    summary: 'why the most recent failed deployment failed',
-    flags: [{ flags: '--lines <n>', summary: 'how much of its output at most (200)' }],
+    summary: 'Explain why the last failed deployment failed',
+    flags: [{ flags: '--lines <n>', summary: 'Maximum lines of output (default 200)' }],
     examples: ['berth diagnose -e pr-42', 'berth diagnose -e pr-42 --json'],
     load: async () => (await import('../commands/deployments/diagnose.ts')).diagnose,
   },
   {
     path: 'logs',
-    summary: 'what the containers of an environment wrote, of any age that is kept',
+    summary: 'Print the output of the services of an environment',
     flags: [
-      { flags: '-s, --service <service>', summary: 'only this service', repeat: true },
-      { flags: '-f, --follow', summary: 'go on until Ctrl-C' },
+      { flags: '-s, --service <service>', summary: 'Only this service', repeat: true },
+      { flags: '-f, --follow', summary: 'Follow the output until Ctrl-C' },
       {
         flags: '-n, --lines <n>',
-        summary: 'the last lines, of each service named (100; all with --since)',
+        summary: 'Last lines of each service (default 100; all with --since)',
       },
-      { flags: '--tail <n>', summary: 'the same as --lines' },
-      { flags: '--since <time>', summary: '2h, 3d or 2026-11-14T07:31:00Z' },
-      { flags: '--until <time>', summary: 'the same, for the end' },
-      { flags: '--grep <pattern>', summary: 'only lines that match this regular expression' },
-      { flags: '-t, --timestamps', summary: 'times with every digit there is' },
+      { flags: '--tail <n>', summary: 'Same as --lines' },
+      { flags: '--since <time>', summary: 'Start time: 2h, 3d or 2026-11-14T07:31:00Z' },
+      { flags: '--until <time>', summary: 'End time, in the same form' },
+      { flags: '--grep <pattern>', summary: 'Only lines that match this regular expression' },
+      { flags: '-t, --timestamps', summary: 'Print times with full precision' },
     ],
     examples: [
       'berth logs -e pr-42 -s web -f --since 26h',
@@ -150,7 +150,7 @@ export const DEPLOYMENTS: readonly CommandSpec[] = [
   },
   {
     path: 'log',
-    summary: 'short for tasks log',
+    summary: 'Same as tasks log',
     args: '[id]',
     flags: LOG_FLAGS,
     examples: ['berth log -e pr-42 -f'],

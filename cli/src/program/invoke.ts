@@ -13,18 +13,31 @@ import { type CommandSpec, type FlagSpec, GLOBAL_FLAGS, GROUPS } from './spec.ts
 const collect = (value: string, before: unknown): string[] =>
   Array.isArray(before) ? [...before, value] : [value]
 
-function addFlag(command: Command, spec: FlagSpec, group?: string): void {
+function addFlag(command: Command, spec: FlagSpec, isHidden = false): void {
   const option = new Option(spec.flags, spec.summary)
   if (spec.repeat) option.argParser(collect)
   else if (spec.choices) option.choices([...spec.choices])
   if (spec.required) option.makeOptionMandatory()
-  if (group) option.helpGroup(group)
+  option.hideHelp(isHidden)
   command.addOption(option)
 }
 
+const listFlags = (title: string, flags: readonly FlagSpec[]): string =>
+  [`\n${title}:`, ...flags.map((one) => `  ${one.flags.padEnd(23)}  ${one.summary}`)].join('\n')
+
+/** Below the command's own flags and commands, which people look for first. */
+const GLOBAL_HELP = listFlags('Global options', [
+  ...GLOBAL_FLAGS,
+  { flags: '-h, --help', summary: 'Show this help' },
+])
+
+const examplesOf = ({ examples }: CommandSpec): string =>
+  ['\nExamples:', ...examples.map((line) => `  ${line}`)].join('\n')
+
 function addGlobals(command: Command): void {
-  for (const spec of GLOBAL_FLAGS) addFlag(command, spec, 'Everywhere:')
-  command.helpOption('-h, --help', 'show this')
+  for (const spec of GLOBAL_FLAGS) addFlag(command, spec, true)
+  command.addHelpOption(new Option('-h, --help').hideHelp())
+  command.addHelpText('after', GLOBAL_HELP)
 }
 
 /** The flags of every level; the level nearest to the command wins. */
@@ -112,9 +125,8 @@ function addCommand(parent: Command, spec: CommandSpec, call: Call): void {
   if (isDefault) command.allowExcessArguments() // refused below, with a better message
   const takesWords = spec.args !== undefined
   for (const flag of spec.flags ?? []) addFlag(command, flag)
+  command.addHelpText('after', examplesOf(spec))
   addGlobals(command)
-  const examples = spec.examples.map((line) => `  ${line}`).join('\n')
-  command.addHelpText('after', `\nExamples:\n${examples}`)
   command.action(async () => {
     if (isDefault && !takesWords && command.args[0] !== undefined) {
       throw unknownCommand(parent, command.args[0])
@@ -145,7 +157,7 @@ function addOverview(program: Command, io: Io, finish: Finish): void {
 }
 
 function addHelp(program: Command, io: Io): void {
-  const help = program.command('help').argument('[words...]').description('help about a command')
+  const help = program.command('help').argument('[words...]').description('Show help for a command')
   help.action(async () => {
     if (help.args[0] === 'exit-codes') {
       const lines = EXIT_MEANINGS.map(
@@ -163,6 +175,15 @@ function addHelp(program: Command, io: Io): void {
   })
 }
 
+/** 'tasks log [id]' without commander's own '[options]' and aliases, which every line would have. */
+const subcommandTerm = (command: Command): string => {
+  const words = command.registeredArguments.map((one) => {
+    const name = `${one.name()}${one.variadic ? '...' : ''}`
+    return one.required ? `<${name}>` : `[${name}]`
+  })
+  return [command.name(), ...words].join(' ')
+}
+
 function buildProgram(call: Call): Command {
   const { io, finish } = call
   const program = new Command('berth')
@@ -171,6 +192,7 @@ function buildProgram(call: Call): Command {
     .enablePositionalOptions()
     .exitOverride()
     .helpCommand(false)
+    .configureHelp({ subcommandTerm })
     .configureOutput({
       writeOut: (text) => void io.stdout.write(text),
       writeErr: (text) => void io.stderr.write(text),
@@ -180,7 +202,7 @@ function buildProgram(call: Call): Command {
       getOutHelpWidth: () => Math.min(io.stdout.columns, 100),
       getErrHelpWidth: () => Math.min(io.stderr.columns, 100),
     })
-    .option('--version', 'show the version')
+    .option('--version', 'Show the version')
   addGlobals(program)
   program.addHelpText('after', '\nExit codes: berth help exit-codes')
   const groups = new Map<string, Command>()
@@ -202,6 +224,13 @@ function addGroup(program: Command, name: string): Command {
     .description(about?.summary ?? '')
     .helpCommand(false)
   group.aliases([...(about?.aliases ?? [])]).enablePositionalOptions()
+  const fallback = COMMANDS.find(({ path }) => path === `${name} ${about?.fallback}`)
+  if (fallback?.hidden) {
+    group.addHelpText(
+      'after',
+      `${listFlags('Options', fallback.flags ?? [])}\n${examplesOf(fallback)}`,
+    )
+  }
   addGlobals(group)
   return group
 }

@@ -3,21 +3,20 @@ import type { CommandSpec, FlagSpec } from './spec.ts'
 
 const ALLOW_WRITE: FlagSpec = {
   flags: '--allow-write',
-  summary: 'also offer deploy_environment, set_variables and unset_variables',
+  summary: 'Also offer deploy_environment, set_variables and unset_variables',
 }
 
 export const MCP: readonly CommandSpec[] = [
   {
     path: 'mcp serve',
-    summary:
-      'what berth mcp does: an MCP server on stdin and stdout; -p and -e fix what it is about',
+    summary: 'Run the MCP server on stdin and stdout (default); -p and -e limit it',
     flags: [ALLOW_WRITE],
     examples: ['berth mcp', 'berth mcp --allow-write -p shop -e pr-42'],
     load: async () => (await import('../mcp/serve.ts')).serve,
   },
   {
     path: 'mcp install',
-    summary: 'print the entry for the configuration of a program; --write puts it there',
+    summary: 'Print the configuration of an MCP client; --write saves it',
     flags: [
       {
         flags: '--client <client>',
@@ -26,7 +25,7 @@ export const MCP: readonly CommandSpec[] = [
         required: true,
       },
       ALLOW_WRITE,
-      { flags: '--write', summary: "merge it into the program's file in this repository" },
+      { flags: '--write', summary: "Write it to the client's file in this repository" },
     ],
     examples: [
       'berth mcp install --client claude-code',

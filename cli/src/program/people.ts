@@ -8,17 +8,17 @@ const ROLES = ['viewer', 'developer', 'admin', 'owner']
 export const PEOPLE: readonly CommandSpec[] = [
   {
     path: 'login',
-    summary: 'log in to a server, through a browser on any device',
+    summary: 'Log in to a server, with a browser on any device',
     flags: [
-      { flags: '--with-token', summary: 'read a token from stdin instead' },
+      { flags: '--with-token', summary: 'Read a token from stdin instead' },
       {
         flags: '--scope <scope>',
-        summary: 'ask for this scope as well (admin: set-up, members, tokens)',
+        summary: 'Also request this scope (admin: settings, members, tokens)',
         choices: ['read', 'deploy', 'write', 'ssh', 'admin'],
         repeat: true,
       },
-      { flags: '--name <name>', summary: 'what this device is called (its host name)' },
-      { flags: '--no-browser', summary: 'do not open the page, only show its address' },
+      { flags: '--name <name>', summary: 'Name of this device (default: its host name)' },
+      { flags: '--no-browser', summary: 'Print the address of the login page, do not open it' },
     ],
     examples: [
       'berth login --url https://deploy.example.com',
@@ -29,39 +29,39 @@ export const PEOPLE: readonly CommandSpec[] = [
   },
   {
     path: 'logout',
-    summary: 'end the login at a server',
-    flags: [{ flags: '--all', summary: 'of every server' }],
+    summary: 'Log out of a server',
+    flags: [{ flags: '--all', summary: 'Log out of every server' }],
     examples: ['berth logout', 'berth logout --all'],
     load: async () => (await import('../commands/people/login.ts')).logout,
   },
   {
     path: 'whoami',
-    summary: 'who is logged in, where, with which organizations',
+    summary: 'Show the current user, server and organizations',
     examples: ['berth whoami'],
     load: async () => (await import('../commands/people/login.ts')).whoami,
   },
   {
     path: 'orgs list',
-    summary: 'list the organizations you belong to',
+    summary: 'List your organizations',
     examples: ['berth orgs', 'berth orgs --json'],
     load: async () => (await import('../commands/people/orgs.ts')).orgsList,
   },
   {
     path: 'orgs use',
-    summary: 'work in one organization from now on; - for all of them',
+    summary: 'Choose the organization for later commands; - for all',
     args: '<org>',
     examples: ['berth orgs use acme', 'berth orgs use -'],
     load: async () => (await import('../commands/people/orgs.ts')).orgsUse,
   },
   {
     path: 'user list',
-    summary: 'list the people of an organization',
+    summary: 'List the members of an organization',
     examples: ['berth user list -o acme'],
     load: async () => (await import('../commands/people/people.ts')).userList,
   },
   {
     path: 'user invite',
-    summary: 'invite somebody by mail',
+    summary: 'Invite a member by email',
     args: '<email>',
     flags: [{ flags: '--role <role>', summary: ROLES.join(', '), choices: ROLES, required: true }],
     examples: ['berth user invite grace@example.com --role developer'],
@@ -69,13 +69,13 @@ export const PEOPLE: readonly CommandSpec[] = [
   },
   {
     path: 'token list',
-    summary: 'list your tokens and logins; none is shown again',
+    summary: 'List your tokens and logins, without their secrets',
     examples: ['berth token list'],
     load: async () => (await import('../commands/people/tokens.ts')).tokenList,
   },
   {
     path: 'token create',
-    summary: 'make a personal token, shown this once',
+    summary: 'Create a personal access token; it is shown only once',
     args: '<name>',
     flags: [
       {
@@ -84,14 +84,14 @@ export const PEOPLE: readonly CommandSpec[] = [
         repeat: true,
         required: true,
       },
-      { flags: '--expires <time>', summary: 'in days, 365d at most', required: true },
+      { flags: '--expires <time>', summary: 'Lifetime in days, at most 365d', required: true },
     ],
     examples: ['berth token create ci --scope read,deploy --expires 90d'],
     load: async () => (await import('../commands/people/tokens.ts')).tokenCreate,
   },
   {
     path: 'token revoke',
-    summary: 'end a token at once',
+    summary: 'Revoke a token immediately',
     args: '<id>',
     examples: ['berth token revoke 17', 'berth token revoke 17 --yes'],
     load: async () => (await import('../commands/people/tokens.ts')).tokenRevoke,

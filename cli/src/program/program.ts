@@ -18,7 +18,7 @@ export const COMMANDS: readonly CommandSpec[] = [
   ...MCP,
   {
     path: 'completion',
-    summary: 'print a completion script',
+    summary: 'Print a completion script',
     args: '<shell>',
     argChoices: ['bash', 'zsh', 'fish', 'powershell'],
     examples: ['berth completion bash > /etc/bash_completion.d/berth'],

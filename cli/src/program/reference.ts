@@ -22,7 +22,7 @@ restarts only costs time; Ctrl-C and \`--timeout\` end the wait, never the task.
 
 **Over SSH** (\`logs\`, \`ssh\`, \`artifacts download\`): each connection has a key and a certificate of its own, valid five minutes, in a
 folder that goes with it. The system's \`ssh\` runs with nothing of your configuration, agent or known hosts; the host
-authority comes with the certificate, so nothing is ever asked. Container logs reach back as far as they are kept.
+authority comes with the certificate, so nothing is ever asked. Logs of services reach back as far as they are kept.
 
 **Variables**: \`BERTH_TOKEN\`, \`BERTH_TOKEN_FILE\`, \`BERTH_URL\`, \`BERTH_ORG\`, \`BERTH_PROJECT\`, \`BERTH_ENV\`, \`BERTH_CONFIG_DIR\`,
 \`BERTH_CACERT\`, \`BERTH_DEBUG\` (\`1\`: stack traces, \`api\`: requests), \`NO_COLOR\`, \`CLICOLOR\`, \`CLICOLOR_FORCE\`, \`FORCE_COLOR\`, \`CI\`.
@@ -32,7 +32,7 @@ const escaped = (text: string): string => text.replaceAll('|', '\\|')
 
 function flagRows(flags: readonly FlagSpec[]): string[] {
   const rows = flags.map((flag) => {
-    const more = [flag.required ? 'needed' : '', flag.repeat ? 'several times' : '']
+    const more = [flag.required ? 'required' : '', flag.repeat ? 'repeatable' : '']
     const note = more.filter(Boolean).join(', ')
     return `| \`${flag.flags}\` | ${escaped(flag.summary)}${note ? ` (${note})` : ''} |`
   })
@@ -67,7 +67,7 @@ export function referencePage(): string {
     '',
     '`berth ssh -- COMMAND` passes the exit code of the command through; a connection that failed is 1.',
     '',
-    '## Everywhere',
+    '## Global options',
     ...flagRows(GLOBAL_FLAGS),
     '',
     `The same command under two names: ${aliases.join(', ')}.`,

@@ -3,50 +3,50 @@ import { CONFIRM, type CommandSpec, type FlagSpec } from './spec.ts'
 
 const SERVER: FlagSpec = {
   flags: '--server <server>',
-  summary: 'the whole server; with -e the one it is on',
+  summary: 'A whole server, instead of an environment',
 }
 
 export const SERVERS: readonly CommandSpec[] = [
   {
     path: 'server list',
-    summary: 'list servers',
+    summary: 'List servers',
     examples: ['berth server list'],
     load: async () => (await import('../commands/servers/servers.ts')).serverList,
   },
   {
     path: 'server show',
-    summary: 'show a server',
+    summary: 'Show a server',
     args: '<name>',
     examples: ['berth server show fra-1'],
     load: async () => (await import('../commands/servers/servers.ts')).serverShow,
   },
   {
     path: 'server add',
-    summary: 'register a server and print the command that joins it',
+    summary: 'Add a server and print its join command',
     args: '<name>',
     flags: [
-      { flags: '--hostname <host>', summary: 'name or address of the machine', required: true },
-      { flags: '--wait', summary: 'wait for its agent (default on a terminal)' },
-      { flags: '--no-wait', summary: 'do not wait for its agent' },
+      { flags: '--hostname <host>', summary: 'Host name or address of the server', required: true },
+      { flags: '--wait', summary: 'Wait for its agent (default on a terminal)' },
+      { flags: '--no-wait', summary: 'Do not wait for its agent' },
     ],
     examples: ['berth server add fra-1 --hostname fra-1.example.com'],
     load: async () => (await import('../commands/servers/servers.ts')).serverAdd,
   },
   {
     path: 'server join-token',
-    summary: 'a new join command for a server',
+    summary: 'Print a new join command for a server',
     args: '<name>',
     flags: [
-      { flags: '--rejoin', summary: 'let a new agent take the place of the old one' },
-      { flags: '--wait', summary: 'wait for its agent (default on a terminal)' },
-      { flags: '--no-wait', summary: 'do not wait for its agent' },
+      { flags: '--rejoin', summary: 'Let a new agent replace the old one' },
+      { flags: '--wait', summary: 'Wait for its agent (default on a terminal)' },
+      { flags: '--no-wait', summary: 'Do not wait for its agent' },
     ],
     examples: ['berth server join-token fra-1', 'berth server join-token fra-1 --rejoin --no-wait'],
     load: async () => (await import('../commands/servers/servers.ts')).serverJoinToken,
   },
   {
     path: 'server remove',
-    summary: 'forget a server; its agent is cut off',
+    summary: 'Remove a server and disconnect its agent',
     args: '<name>',
     flags: [CONFIRM],
     examples: ['berth server remove fra-1 --confirm fra-1'],
@@ -54,9 +54,9 @@ export const SERVERS: readonly CommandSpec[] = [
   },
   {
     path: 'ssh shell',
-    summary: 'a shell, or with -- a command, in an environment',
+    summary: 'Open a shell, or run the command after --, in an environment',
     args: '[words...]',
-    flags: [SERVER, { flags: '-s, --service <service>', summary: "this service's container" }],
+    flags: [SERVER, { flags: '-s, --service <service>', summary: 'Container of this service' }],
     examples: [
       'berth ssh -e pr-42',
       'berth ssh -e pr-42 -s web -- node -v',
@@ -68,11 +68,14 @@ export const SERVERS: readonly CommandSpec[] = [
   },
   {
     path: 'ssh cert',
-    summary: 'sign a key of your own, for five minutes',
+    summary: 'Sign your own public key for five minutes',
     flags: [
       { ...SERVER, required: true },
-      { flags: '--public-key <file>', summary: 'your .pub file', required: true },
-      { flags: '-O, --output <file>', summary: 'save it there instead of printing it' },
+      { flags: '--public-key <file>', summary: 'Your .pub file', required: true },
+      {
+        flags: '-O, --output <file>',
+        summary: 'Save the certificate to a file instead of printing it',
+      },
     ],
     examples: [
       'berth ssh cert --server fra-1 -e pr-42 --public-key ~/.ssh/id_ed25519.pub ' +

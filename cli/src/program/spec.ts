@@ -36,34 +36,58 @@ interface GroupSpec {
 }
 
 export const GLOBAL_FLAGS: readonly FlagSpec[] = [
-  { flags: '-p, --project <project>', summary: 'project, by name or id' },
-  { flags: '-e, --env <env>', summary: 'environment: identifier, pull request, branch or id:N' },
-  { flags: '-o, --org <org>', summary: 'organization, by id or slug' },
-  { flags: '--url <url>', summary: 'address of the Berth server' },
-  { flags: '--json', summary: "print the API's JSON" },
-  { flags: '--no-color', summary: 'no colours, no animation' },
-  { flags: '--no-input', summary: 'never ask anything' },
-  { flags: '-y, --yes', summary: 'answer questions with yes' },
-  { flags: '-q, --quiet', summary: 'no progress, only data and errors' },
-  { flags: '-v, --verbose', summary: 'show every request on stderr' },
-  { flags: '--cacert <file>', summary: 'PEM file of a private certificate authority' },
+  { flags: '-p, --project <project>', summary: 'Project, by name or ID' },
+  { flags: '-e, --env <env>', summary: 'Environment: identifier, pull request, branch or id:N' },
+  { flags: '-o, --org <org>', summary: 'Organization, by ID or slug' },
+  { flags: '--url <url>', summary: 'Address of the Berth server' },
+  { flags: '--json', summary: "Print the API's JSON" },
+  { flags: '--no-color', summary: 'Print no colours and no animation' },
+  { flags: '--no-input', summary: 'Never ask; fail if an answer is needed' },
+  { flags: '-y, --yes', summary: 'Answer every question with yes' },
+  { flags: '-q, --quiet', summary: 'Print only data and errors, no progress' },
+  { flags: '-v, --verbose', summary: 'Print each request to stderr' },
+  { flags: '--cacert <file>', summary: 'PEM file of a private certificate authority to trust' },
 ]
 
 export const GROUPS: Readonly<Record<string, GroupSpec>> = {
-  projects: { aliases: ['project'], summary: 'projects', fallback: 'list' },
-  envs: { aliases: ['env'], summary: 'environments of a project', fallback: 'list' },
-  vars: { aliases: ['var'], summary: 'custom variables of an environment', fallback: 'list' },
-  tasks: { aliases: ['task'], summary: 'deployments and their logs', fallback: 'list' },
-  actions: { aliases: ['action'], summary: 'actions of an environment', fallback: 'list' },
-  artifacts: { aliases: ['artifact'], summary: 'files that an action left', fallback: 'list' },
-  server: { aliases: ['servers'], summary: 'servers and their agents', fallback: 'list' },
-  config: { aliases: [], summary: 'write and check .service.yml' },
-  orgs: { aliases: ['org'], summary: 'organizations you belong to', fallback: 'list' },
-  prs: { aliases: ['pr'], summary: 'pull requests of a project', fallback: 'list' },
-  ssh: { aliases: [], summary: 'a shell or a command in an environment', fallback: 'shell' },
-  user: { aliases: ['users'], summary: 'people of an organization', fallback: 'list' },
-  token: { aliases: ['tokens'], summary: 'personal tokens', fallback: 'list' },
-  mcp: { aliases: [], summary: 'tools for programs that speak MCP', fallback: 'serve' },
+  projects: { aliases: ['project'], summary: 'Manage projects', fallback: 'list' },
+  envs: { aliases: ['env'], summary: 'Manage environments', fallback: 'list' },
+  vars: {
+    aliases: ['var'],
+    summary: 'Manage the custom variables of an environment',
+    fallback: 'list',
+  },
+  tasks: {
+    aliases: ['task'],
+    summary: 'List, show and cancel deployments and other tasks',
+    fallback: 'list',
+  },
+  actions: {
+    aliases: ['action'],
+    summary: 'List and run the actions of an environment',
+    fallback: 'list',
+  },
+  artifacts: {
+    aliases: ['artifact'],
+    summary: 'List and download the files that an action made',
+    fallback: 'list',
+  },
+  server: { aliases: ['servers'], summary: 'Manage servers and their agents', fallback: 'list' },
+  config: { aliases: [], summary: 'Write and check .service.yml' },
+  orgs: { aliases: ['org'], summary: 'List your organizations and choose one', fallback: 'list' },
+  prs: { aliases: ['pr'], summary: 'List pull requests and approve forks', fallback: 'list' },
+  ssh: {
+    aliases: [],
+    summary: 'Open a shell or run a command in an environment',
+    fallback: 'shell',
+  },
+  user: {
+    aliases: ['users'],
+    summary: 'List and invite members of an organization',
+    fallback: 'list',
+  },
+  token: { aliases: ['tokens'], summary: 'Manage personal access tokens', fallback: 'list' },
+  mcp: { aliases: [], summary: 'Run the MCP server for AI assistants', fallback: 'serve' },
 }
 
 export const RECIPE: FlagSpec = {
@@ -74,19 +98,19 @@ export const RECIPE: FlagSpec = {
 
 export const CONFIRM: FlagSpec = {
   flags: '--confirm <name>',
-  summary: 'its exact name, instead of --yes; needed for what is protected',
+  summary: 'Confirm with the exact name; required for protected environments',
 }
 
 export const toggle = (name: string, summary: string): FlagSpec[] => [
   { flags: `--${name}`, summary },
-  { flags: `--no-${name}`, summary: `turn off --${name}` },
+  { flags: `--no-${name}`, summary: `Turn off --${name}` },
 ]
 
 export const TIMEOUT: FlagSpec = {
   flags: '--timeout <time>',
-  summary: 'stop waiting after this long (60m); the task goes on',
+  summary: 'Stop waiting after this time (default 60m); the task continues',
 }
 
-export const WAIT: FlagSpec = { flags: '--wait', summary: 'wait for the end; exit 3 when it fails' }
+export const WAIT: FlagSpec = { flags: '--wait', summary: 'Wait until it ends; exit 3 if it fails' }
 
-export const LOG: FlagSpec = { flags: '--log', summary: 'show the raw log instead of the phases' }
+export const LOG: FlagSpec = { flags: '--log', summary: 'Print the raw log instead of the phases' }

@@ -15,14 +15,14 @@ export type ExitCode = (typeof EXIT)[keyof typeof EXIT]
 
 export const EXIT_MEANINGS: readonly (readonly [ExitCode, string])[] = [
   [0, 'done; with --wait: the task succeeded'],
-  [1, 'error: network, server fault, too many requests, an answer that makes no sense'],
-  [2, 'usage: unknown flag, missing argument, an invalid file in config validate'],
+  [1, 'error: network failure, server error, too many requests, unexpected response'],
+  [2, 'usage: unknown flag, missing argument, invalid file in config validate'],
   [3, 'the task was started and failed or was canceled'],
   [4, 'not logged in, token refused, scope missing'],
   [5, 'not found or ambiguous'],
   [6, 'refused: already deploying, protected, no permission, limit, server or project not ready'],
-  [7, '--timeout reached; the task goes on'],
-  [130, 'Ctrl-C; the task goes on'],
+  [7, '--timeout reached; the task continues'],
+  [130, 'Ctrl-C; the task continues'],
 ]
 
 /** Ends a command: one line with the problem and its cause, and one with the next step. */

@@ -347,7 +347,7 @@ describe('waiting', () => {
     const { peer, env } = await installation({ json: run('running') })
     const { code, stderr } = await berth([...RUN, '--wait', '--timeout', '200ms'], { env })
     expect(code).toBe(7)
-    expect(stderr).toContain('the action goes on; resume: berth tasks log 830 -f')
+    expect(stderr).toContain('the action continues; resume: berth tasks log 830 -f')
     expect(peer.asked('POST /api/tasks/830/cancel')).toEqual([])
   })
 
@@ -358,7 +358,7 @@ describe('waiting', () => {
     running.interrupt()
     const { code, stderr } = await running.ended
     expect(code).toBe(130)
-    expect(stderr).toContain('the action goes on; resume: berth tasks log 830 -f')
+    expect(stderr).toContain('the action continues; resume: berth tasks log 830 -f')
     expect(peer.asked('POST /api/tasks/830/cancel')).toEqual([])
   })
 

@@ -68,7 +68,7 @@ describe('on a terminal', () => {
     const { code, stdout } = await running.ended
     expect(code).toBe(130)
     expect(stdout).toContain(
-      'the deployment goes on; resume: berth deploy -p shop -e pr-42 --attach',
+      'the deployment continues; resume: berth deploy -p shop -e pr-42 --attach',
     )
   })
 

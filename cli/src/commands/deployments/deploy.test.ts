@@ -221,7 +221,7 @@ describe('waiting', () => {
     expect(code).toBe(7)
     expect(stdout).toBe('')
     expect(stderr).toContain(
-      'the deployment goes on; resume: berth deploy -p shop -e pr-42 --attach',
+      'the deployment continues; resume: berth deploy -p shop -e pr-42 --attach',
     )
     expect(peer.asked('POST /api/tasks/813/cancel')).toEqual([])
   })
@@ -233,7 +233,7 @@ describe('waiting', () => {
     running.interrupt()
     const { code, stderr } = await running.ended
     expect(code).toBe(130)
-    expect(stderr).toContain('the deployment goes on; resume: berth deploy')
+    expect(stderr).toContain('the deployment continues; resume: berth deploy')
     expect(peer.asked('POST /api/tasks/813/cancel')).toEqual([])
   })
 
@@ -256,12 +256,12 @@ describe('waiting', () => {
     expect(stderr).toContain('contact again')
   })
 
-  it('the token expires half-way: 4, and the deployment may go on', async () => {
+  it('the token expires half-way: 4, and the deployment may continue', async () => {
     const expired = problem('token_expired', 'The token has expired.')
     const { env } = await installation({ json: task('running') }, expired)
     const { code, stderr } = await berth([...ARGS, '--wait'], { env })
     expect(code).toBe(4)
-    expect(stderr).toContain('the deployment may go on')
+    expect(stderr).toContain('the deployment may continue')
   })
 
   it('--json prints the final task as the API gave it, failed or not', async () => {

@@ -115,7 +115,7 @@ async function reportNothing(context: Context, target: Target): Promise<void> {
       : last.status === 'failed'
         ? `the last deployment failed: berth tasks log ${flags} --failed`
         : `the deployment's own log: berth tasks log ${flags}`
-  const what = last?.status === 'failed' || last === null ? 'no container yet' : 'no container logs'
+  const what = last?.status === 'failed' || last === null ? 'no service runs yet' : 'no log lines'
   await context.screen.note(`${what} in ${cleanText(targetName(target))}; ${other}`)
 }
 
@@ -123,7 +123,7 @@ function explain(error: unknown, target: Target): unknown {
   if (!(error instanceof CliError) || !/is not reachable from here/.test(error.message))
     return error
   const message =
-    `${error.message}. Container logs need SSH; deployment logs do not: ` +
+    `${error.message}. Logs of services need SSH; deployment logs do not: ` +
     `berth tasks log ${flagsOf(target)}`
   return new CliError(error.exitCode, message, error.hint, error)
 }
@@ -150,7 +150,7 @@ async function performLogs(options: LogsOptions, context: Context): Promise<Exit
       if (io.stdout.closed) return EXIT.done
     }
   } catch (error) {
-    if (io.interrupted.aborted) throw interrupted('stopped reading', 'the containers go on')
+    if (io.interrupted.aborted) throw interrupted('stopped reading', 'the services keep running')
     throw explain(error, target)
   }
   if (count === 0) await reportNothing(context, target)

@@ -234,7 +234,7 @@ async function releaseAttempt(c: Change, attempt: Attempt): Promise<void> {
 const UNKNOWN_AGENT =
   'The database of this control plane does not know this agent: the server joined after the backup that was ' +
   'restored. Make a join token on its page (berth server join-token NAME) and run on the server: ' +
-  'berth-agent join --force <url> <token>. What runs there goes on.'
+  'berth-agent join --force <url> <token>. What runs there keeps running.'
 const UNKNOWN_THERE =
   'The agent does not know this attempt any more; what became of it is not known.'
 

@@ -52,7 +52,7 @@ export function Outcome(props: OutcomeProps) {
       {t.unreachable_since && t.finished_at === null && (
         <Note kind="warn">
           {props.environment?.server.name ?? 'The server'} disconnected{' '}
-          <Clock since={t.unreachable_since} /> ago; its deployment goes on there.
+          <Clock since={t.unreachable_since} /> ago; its deployment continues there.
         </Note>
       )}
       {t.status === 'failed' && <Failed {...props} />}

@@ -196,7 +196,7 @@ function Settings({ server: s }: { server: Server }) {
           label="Paused"
           name="paused"
           defaultChecked={s.paused}
-          hint="Takes no new tasks; what runs goes on."
+          hint="Takes no new tasks; what runs keeps running."
         />
         <Check
           label="Certificates for the whole server"
@@ -322,7 +322,9 @@ function Danger({ server: s }: { server: Server }) {
           send={() => change(api.server.revokeAgent.mutate({ server_id: s.id }))}
           done="The agent is shut out."
         >
-          <Note kind="warn">Deployments on it fail until it joins again; what runs goes on.</Note>
+          <Note kind="warn">
+            Deployments on it fail until it joins again; what runs keeps running.
+          </Note>
         </Ask>
       )}
       {asking === 'delete' && (

@@ -168,7 +168,7 @@ const WITHOUT_BODY = new Set(['204', '304'])
 const SUCCESS: Record<string, string> = {
   200: 'As asked.',
   201: 'Made.',
-  202: 'Accepted; it goes on by itself.',
+  202: 'Accepted; it continues in the background.',
   204: 'Done; nothing to say.',
   206: 'The asked part.',
   304: 'Unchanged since the ETag that was sent.',
