@@ -150,7 +150,7 @@ describe.skipIf(skipped)('over certificates', () => {
       const { code, stderr } = await here(['logs', ...WHERE])
       expect(code).toBe(1)
       expect(stderr).toContain(
-        `error: fra-1:${fixture.port} is not reachable from here (connection refused). Container ` +
+        `error: fra-1:${fixture.port} is not reachable from here (connection refused). Logs of ` +
           'services need SSH; deployment logs do not: berth tasks log -p shop -e main\n',
       )
     } finally {
