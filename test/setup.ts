@@ -1,4 +1,9 @@
 // Once per run: the real components that tests share. They are private instances; nothing of the machine is touched.
+import { execFileSync } from 'node:child_process'
+import { mkdtempSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { buildDashboardIfStale } from '../scripts/build-dashboard.ts'
 import { type DockerEngine, startDockerEngine } from './fixtures/docker/engine.ts'
 import { makeBusyboxImage } from './fixtures/docker/images.ts'
@@ -22,6 +27,18 @@ async function startDocker(): Promise<DockerEngine | undefined> {
   }
 }
 
+/** As it is shipped: tests call it a thousand times, and from source each call reads a hundred files. */
+function bundleClient(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'berth-client-'))
+  const script = fileURLToPath(new URL('../scripts/bundle.ts', import.meta.url))
+  const env = { ...process.env, BERTH_DIST: folder }
+  execFileSync(process.execPath, [script, 'client'], {
+    env,
+    stdio: ['ignore', 'ignore', 'inherit'],
+  })
+  return join(folder, 'berth.cjs')
+}
+
 export default async function setUp(): Promise<() => Promise<void>> {
   await buildDashboardIfStale()
   await sweepRules()
@@ -33,7 +50,8 @@ export default async function setUp(): Promise<() => Promise<void>> {
   // most tests only wait for the proof of running to pass; tests about it set its full length
   process.env.BERTH_TEST_PROOF_MS = '1000'
   const scratch = openScratch()
-  await import('./fixtures/server/programs.ts') // builds the agent; after the scratch folder, which it goes into
+  await import('./fixtures/server/programs.ts') // builds agent and control plane, into the scratch folder
+  process.env.BERTH_TEST_CLIENT = bundleClient()
   const path = missing('postgres') ? undefined : locate('postgres')
   const postgres = path ? await startPostgres(path) : undefined
   if (postgres) process.env.BERTH_TEST_POSTGRES = postgres.folder

@@ -33,6 +33,7 @@ function start(...args: string[]) {
       BERTH_LOG_LEVEL: 'info',
       BERTH_PROXY: 'off',
       BERTH_FIREWALL: 'off',
+      BERTH_SSH: 'off', // its sshd would be the machine's
     },
     stdio: ['ignore', 'pipe', 'pipe'],
   })

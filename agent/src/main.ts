@@ -6,23 +6,32 @@ import { VERSION } from '@berth/shared'
 import { closeInherited } from './machine/process/descriptors.ts'
 import { type AgentSettings, readSettings } from './settings.ts'
 
-const USAGE = `berth-agent ${VERSION}: runs deployments on this server.
+const USAGE = `berth-agent ${VERSION}: runs deployments on this server
 
-  berth-agent join [--force] <url> <token>   join the control plane at <url> with a token of its server page
-  berth-agent move <url>                     the control plane's address is now <url>: learn where to connect
-  berth-agent run                            run the daemon (what the service manager starts)
-  berth-agent status                         show whether the daemon runs and is connected
-  berth-agent services stop                  end every service that is supervised here
-  berth-agent setup proxy                    make this server ready to route: Caddy, its account, its ports
-  berth-agent setup proxy-account            only make Caddy's account (what install.sh and npm start do)
-  berth-agent proxy stop                     end Caddy and the edge (the daemon starts them again)
-  berth-agent ssh remove                     take Berth out of this server's sshd: files, daemon, accounts
-  berth-agent ssh stop                       end the sshd of Berth's own, where there is one
-  berth-agent firewall stop                  take Berth's packet rules away (the daemon sets them again)
-  berth-agent edge                           run the edge (what the daemon or a service manager starts)
-  berth-agent --version | --help
+Usage: berth-agent <command>
 
-State: BERTH_STATE_DIR (/var/lib/berth), BERTH_RUN_DIR (/run/berth). Log level: BERTH_LOG_LEVEL (info).
+Commands:
+  join [--force] <url> <token>  Join the control plane at <url>; its server page shows the token
+  move <url>                    Use a new address of the control plane
+  run                           Run the daemon (the service manager starts it)
+  status                        Show whether the daemon runs and is connected
+  setup proxy                   Prepare this server for routing: Caddy, its account and its ports
+  setup proxy-account           Create only Caddy's account
+  services stop                 Stop all services of manual environments
+  proxy stop                    Stop Caddy and the edge; a running daemon starts them again
+  ssh stop                      Stop Berth's own sshd
+  ssh remove                    Remove Berth from this server's sshd: files, daemon and accounts
+  firewall stop                 Remove Berth's packet rules; a running daemon sets them again
+  edge                          Run the edge (the daemon starts it)
+
+Options:
+  --version                     Show the version
+  --help                        Show this help
+
+Environment variables:
+  BERTH_STATE_DIR               State (default /var/lib/berth)
+  BERTH_RUN_DIR                 Sockets and process files (default /run/berth)
+  BERTH_LOG_LEVEL               Log level (default info)
 `
 
 async function main([command, ...rest]: string[]): Promise<number> {
@@ -35,7 +44,7 @@ async function main([command, ...rest]: string[]): Promise<number> {
       if (!only) return usage()
       const { move } = await import('./link/identity/renewal.ts')
       const { endpoints } = await move(settings, only)
-      process.stdout.write(`Connecting to ${endpoints.join(', ')} from now on.\n`)
+      process.stdout.write(`The agent now connects to ${endpoints.join(', ')}.\n`)
       return 0
     }
     case 'run':
@@ -109,7 +118,7 @@ async function main([command, ...rest]: string[]): Promise<number> {
       const { unguardServer } = await import('./resources/firewall.ts')
       await unguardServer(settings)
       process.stdout.write(
-        'Nothing of Berth is in the firewall. A running daemon sets its rules again, unless BERTH_FIREWALL=off.\n',
+        'Packet rules are removed. A running daemon sets them again, unless BERTH_FIREWALL=off.\n',
       )
       return 0
     }
@@ -134,7 +143,7 @@ async function ssh(settings: AgentSettings, what: 'remove' | 'stop'): Promise<nu
   const { removeFromServer } = await import('./ssh/ssh-service.ts')
   await removeFromServer(settings)
   process.stdout.write(
-    'Nobody connects through Berth any more. A start of the daemon sets it up again, unless BERTH_SSH=off.\n',
+    'SSH access through Berth is removed. The daemon sets it up again when it starts, unless BERTH_SSH=off.\n',
   )
   return 0
 }
@@ -195,7 +204,7 @@ async function run(settings: AgentSettings): Promise<number> {
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {
     process.once(signal, () => {
       stopSearching()
-      log.info({ signal }, 'stopping; runners go on')
+      log.info({ signal }, 'stopping; runners continue')
       agent.close().then(
         () => ended.resolve(0),
         (error: Error) => ended.reject(error),

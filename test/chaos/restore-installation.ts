@@ -21,7 +21,7 @@ import {
 import { dockerEnvironment, freeProxyPorts } from '../fixtures/server/installation-docker.ts'
 import { takePortRange } from '../fixtures/server/packet-rules.ts'
 import { AGENT_MAIN } from '../fixtures/server/programs.ts'
-import { makeProxyAccount, removeProxyAccount } from '../fixtures/server/proxy-account.ts'
+import { makeProxyAccount } from '../fixtures/server/proxy-account.ts'
 
 const SERVER = `import { createServer } from 'node:http'
 const server = createServer((request, response) => response.end('ok'))
@@ -374,12 +374,8 @@ export class RestoreInstallation {
     }
     await this.fixture.close()
     for (const { environment, giveBackPorts } of others) {
-      const settings = readSettings(environment)
-      const prefix = settings.accountPrefix
       giveBackPorts()
-      removeAccounts(prefix)
-      removeAccounts(prefix.replace(/e$/, 'git'))
-      removeProxyAccount(settings)
+      removeAccounts(readSettings(environment).accountPrefix.replace(/e$/, ''))
     }
     for (const folder of this.#folders) rmSync(folder, { recursive: true, force: true })
   }

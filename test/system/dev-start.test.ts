@@ -15,7 +15,6 @@ import { missing } from '../fixtures/platform/components.ts'
 import { removeAccounts, until } from '../fixtures/server/installation.ts'
 import { freeDatagramPort, freePort } from '../fixtures/server/installation-docker.ts'
 import { takePortRange } from '../fixtures/server/packet-rules.ts'
-import { removeProxyAccount } from '../fixtures/server/proxy-account.ts'
 
 const root = join(import.meta.dirname, '../..')
 const data = mkdtempSync(join(tmpdir(), 'berth-dev-'))
@@ -122,7 +121,6 @@ describe.skipIf(missing('caddy') || missing('git'))('npm start', () => {
     for (const pid of ours()) process.kill(pid, 'SIGKILL')
     range.giveBack()
     removeAccounts(`berth-${digest.slice(0, 6)}-`)
-    removeProxyAccount({ accountPrefix: `berth-${digest.slice(0, 6)}-e` })
     for (const folder of [data, folderOfSshd]) {
       rmSync(folder, { recursive: true, force: true })
     }

@@ -1,5 +1,6 @@
 // An attempt whose process cannot start, from the failing program to what users read: the message names what failed,
 // the output is the task's log and its diagnostics, masked, and a remedy is offered.
+import { randomBytes } from 'node:crypto'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join as joinPath } from 'node:path'
@@ -10,9 +11,11 @@ import { join } from '../../agent/src/link/identity/join.ts'
 import { locateProgram } from '../../agent/src/machine/process/programs.ts'
 import { type AgentSettings, readSettings } from '../../agent/src/settings.ts'
 import { TestControlPlane } from '../fixtures/platform/control-plane.ts'
-import { until } from '../fixtures/server/installation.ts'
+import { removeAccounts, until } from '../fixtures/server/installation.ts'
 import { AGENT_MAIN } from '../fixtures/server/programs.ts'
 
+/** A test's own accounts, never those of a server. */
+const PREFIX = `b${randomBytes(2).toString('hex')}-e`
 const SECRET = 'canary-5e81c0ffee'
 let cp: TestControlPlane
 let folder: string
@@ -25,6 +28,7 @@ beforeEach(async () => {
   settings = readSettings({
     BERTH_STATE_DIR: folder,
     BERTH_DEV: '1',
+    BERTH_ACCOUNT_PREFIX: PREFIX,
     DOCKER_HOST: 'unix:///nonexistent/docker.sock',
   })
   cp = await TestControlPlane.start('sqlite')
@@ -39,6 +43,7 @@ afterEach(async () => {
   await agent?.close()
   agent = undefined
   await cp.close()
+  removeAccounts(PREFIX.replace(/e$/, ''))
   rmSync(folder, { recursive: true, force: true })
 })
 

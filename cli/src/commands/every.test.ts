@@ -1,16 +1,15 @@
 // Every command of the table: in a pipe, on a terminal, as JSON, and each exit code it can return. Fails for a command
 // without a row.
 import { execFileSync, spawn } from 'node:child_process'
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { run } from '../program/invoke.ts'
 import { COMMANDS } from '../program/program.ts'
-import { temporaryFolder, testEnvironment } from '../testing/berth.ts'
+import { CLIENT_MAIN, temporaryFolder, testEnvironment } from '../testing/berth.ts'
 import { type Everything, startEverything } from '../testing/everything.ts'
 import { type TestIo, testIo, testSink } from '../testing/io.ts'
 import { type Peer, problem } from '../testing/peer.ts'
@@ -462,82 +461,83 @@ const root = fileURLToPath(new URL('../../..', import.meta.url))
 /** The oldest supported Node.js, a package of the tests. */
 const OLDEST = join(root, `test/node_modules/node18-linux-${process.arch}/bin/node`)
 
-describe.skipIf(!existsSync(OLDEST))('the bundled client under the oldest Node', () => {
-  const dist = mkdtempSync(join(tmpdir(), 'berth-client-'))
-  beforeAll(() => {
-    const env = { ...process.env, BERTH_DIST: dist }
-    execFileSync(process.execPath, ['scripts/bundle.ts', 'client'], { cwd: root, env })
-  })
-  afterAll(() => rmSync(dist, { recursive: true, force: true }))
+const isBundled = CLIENT_MAIN.endsWith('.cjs')
 
-  async function old(args: string[], all: Everything, input: string, flags: string[] = []) {
-    const child = spawn(OLDEST, [...flags, join(dist, 'berth.cjs'), ...args], {
-      cwd: all.folder,
-      env: testEnvironment(all.env),
-    })
-    const said = { out: '', err: '', code: -1 }
-    child.stdout.on('data', (chunk) => {
-      said.out += chunk
-    })
-    child.stderr.on('data', (chunk) => {
-      said.err += chunk
-    })
-    child.stdin.on('error', () => {}) // most read nothing
-    child.stdin.end(input)
-    said.code = await new Promise((resolve) => child.once('close', (code) => resolve(code ?? -1)))
-    return said
-  }
-
-  it.each(Object.entries(ROWS))('berth %s', async (path, row) => {
-    const all = await startEverything()
-    const words = (row.args ?? []).map((word) => word.replace('{folder}', all.folder))
-    const own = path === 'ssh shell' ? ['ssh'] : path.split(' ')
-    if (path === 'mcp serve') {
-      const client = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: NAMED }
-      const asked = { jsonrpc: '2.0', id: 1, method: 'initialize', params: client }
-      const { out, code, err } = await old(own, all, `${JSON.stringify(asked)}\n`)
-      expect([code, err, JSON.parse(out)]).toMatchObject([0, '', { result: SERVED }])
-      return
+describe.skipIf(!isBundled || !existsSync(OLDEST))(
+  'the bundled client under the oldest Node',
+  () => {
+    async function old(args: string[], all: Everything, input: string, flags: string[] = []) {
+      const child = spawn(OLDEST, [...flags, CLIENT_MAIN, ...args], {
+        cwd: all.folder,
+        env: testEnvironment(all.env),
+      })
+      const said = { out: '', err: '', code: -1 }
+      child.stdout.on('data', (chunk) => {
+        said.out += chunk
+      })
+      child.stderr.on('data', (chunk) => {
+        said.err += chunk
+      })
+      child.stdin.on('error', () => {}) // most read nothing
+      child.stdin.end(input)
+      said.code = await new Promise((resolve) => child.once('close', (code) => resolve(code ?? -1)))
+      return said
     }
-    const { out, err, code } = await old([...own, ...words], all, 'berth_pat_test\n')
-    expect(code, err).toBe(USUAL[path] ?? 0)
-    expect(out).toMatch(row.pipe)
-  })
-  const NAMED = { name: 'test', version: '1' }
-  const SERVED = { serverInfo: { name: 'berth' } }
 
-  it('colours are its own', async () => {
-    const all = await startEverything()
-    Object.assign(all.env, { FORCE_COLOR: '1' })
-    const { err } = await old(['server', 'show', 'nope'], all, '')
-    expect(err).toContain('\u001b[31m')
-  })
+    it.each(Object.entries(ROWS))('berth %s', async (path, row) => {
+      const all = await startEverything()
+      const words = (row.args ?? []).map((word) => word.replace('{folder}', all.folder))
+      const own = path === 'ssh shell' ? ['ssh'] : path.split(' ')
+      if (path === 'mcp serve') {
+        const client = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: NAMED }
+        const asked = { jsonrpc: '2.0', id: 1, method: 'initialize', params: client }
+        const { out, code, err } = await old(own, all, `${JSON.stringify(asked)}\n`)
+        expect([code, err, JSON.parse(out)]).toMatchObject([0, '', { result: SERVED }])
+        return
+      }
+      const { out, err, code } = await old([...own, ...words], all, 'berth_pat_test\n')
+      expect(code, err).toBe(USUAL[path] ?? 0)
+      expect(out).toMatch(row.pipe)
+    })
+    const NAMED = { name: 'test', version: '1' }
+    const SERVED = { serverInfo: { name: 'berth' } }
 
-  it('an authority is trusted with --cacert', async () => {
-    const all = await startEverything()
-    const [key, cert] = [join(all.folder, 'key.pem'), join(all.folder, 'cert.pem')]
-    const subject = ['-subj', '/CN=localhost', '-addext', 'subjectAltName=DNS:localhost']
-    const newKey = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes']
-    const files = ['-keyout', key, '-out', cert]
-    execFileSync('openssl', ['req', '-x509', ...newKey, ...files, ...subject], { stdio: 'pipe' })
-    const server = createServer({ key: readFileSync(key), cert: readFileSync(cert) }, (_, res) =>
-      res.setHeader('content-type', 'application/json').end(JSON.stringify(me())),
-    )
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-    const { port } = server.address() as AddressInfo
-    Object.assign(all.env, { BERTH_URL: `https://localhost:${port}` })
-    expect((await old(['whoami'], all, '')).err).toContain('is not trusted')
-    expect(await old(['whoami', '--cacert', cert], all, '')).toMatchObject({ code: 0, err: '' })
-    server.closeAllConnections()
-    await new Promise((resolve) => server.close(resolve))
-  })
+    it('colours are its own', async () => {
+      const all = await startEverything()
+      Object.assign(all.env, { FORCE_COLOR: '1' })
+      const { err } = await old(['server', 'show', 'nope'], all, '')
+      expect(err).toContain('\u001b[31m')
+    })
 
-  it('one that is too old is told which it needs', async () => {
-    const all = await startEverything()
-    const older = join(all.folder, 'older.cjs')
-    writeFileSync(older, "Object.defineProperty(process.versions, 'node', { value: '16.20.2' })\n")
-    const { code, out, err } = await old(['--version'], all, '', ['--require', older])
-    const sentence = 'berth: Node.js 18 or newer is needed; this is 16.20.2.\n'
-    expect([code, out, err]).toEqual([1, '', sentence])
-  })
-})
+    it('an authority is trusted with --cacert', async () => {
+      const all = await startEverything()
+      const [key, cert] = [join(all.folder, 'key.pem'), join(all.folder, 'cert.pem')]
+      const subject = ['-subj', '/CN=localhost', '-addext', 'subjectAltName=DNS:localhost']
+      const newKey = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes']
+      const files = ['-keyout', key, '-out', cert]
+      execFileSync('openssl', ['req', '-x509', ...newKey, ...files, ...subject], { stdio: 'pipe' })
+      const server = createServer({ key: readFileSync(key), cert: readFileSync(cert) }, (_, res) =>
+        res.setHeader('content-type', 'application/json').end(JSON.stringify(me())),
+      )
+      await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+      const { port } = server.address() as AddressInfo
+      Object.assign(all.env, { BERTH_URL: `https://localhost:${port}` })
+      expect((await old(['whoami'], all, '')).err).toContain('is not trusted')
+      expect(await old(['whoami', '--cacert', cert], all, '')).toMatchObject({ code: 0, err: '' })
+      server.closeAllConnections()
+      await new Promise((resolve) => server.close(resolve))
+    })
+
+    it('one that is too old is told which it needs', async () => {
+      const all = await startEverything()
+      const older = join(all.folder, 'older.cjs')
+      writeFileSync(
+        older,
+        "Object.defineProperty(process.versions, 'node', { value: '16.20.2' })\n",
+      )
+      const { code, out, err } = await old(['--version'], all, '', ['--require', older])
+      const sentence = 'berth: Node.js 18 or newer is needed; this is 16.20.2.\n'
+      expect([code, out, err]).toEqual([1, '', sentence])
+    })
+  },
+)

@@ -2,7 +2,7 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { berth, berthInTerminal, temporaryFolder } from '../testing/berth.ts'
+import { berth, berthInTerminal, CLIENT_SOURCE, temporaryFolder } from '../testing/berth.ts'
 import { startInstallation } from '../testing/installation.ts'
 
 const nobody = () => ({ BERTH_CONFIG_DIR: temporaryFolder() })
@@ -95,8 +95,9 @@ describe('start and end', () => {
       ...nobody(),
       NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(watch)}`,
     }
-    const version = await berth(['--version'], { env })
+    const source = { env, program: CLIENT_SOURCE } // a bundle has no file for each package
+    const version = await berth(['--version'], source)
     expect([version.code, version.stderr]).toEqual([0, ''])
-    expect((await berth(['mcp'], { env })).stderr).toContain('SDK')
+    expect((await berth(['mcp'], source)).stderr).toContain('SDK')
   })
 })

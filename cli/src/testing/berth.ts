@@ -1,5 +1,5 @@
-// Runs the real client in tests: `main.ts` as a child process with real argv, signals and exit
-// codes, behind pipes or in a terminal (node-pty of the agent package, else script(1)).
+// Runs the real client in tests: a child process with real argv, signals and exit codes, behind pipes or in a terminal
+// (node-pty of the agent package, else script(1)). The set-up of all tests bundles it as it is shipped.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -9,7 +9,8 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterEach } from 'vitest'
 
-const MAIN = fileURLToPath(new URL('../main.ts', import.meta.url))
+export const CLIENT_SOURCE = fileURLToPath(new URL('../main.ts', import.meta.url))
+export const CLIENT_MAIN = process.env.BERTH_TEST_CLIENT ?? CLIENT_SOURCE
 const AGENT = new URL('../../../agent/package.json', import.meta.url)
 /** Below node_modules, where no other program writes. */
 const COMPILE_CACHE = fileURLToPath(
@@ -31,6 +32,8 @@ interface Surroundings {
   env?: Record<string, string>
   stdin?: string
   cwd?: string
+  /** Another one than the bundle. */
+  program?: string
 }
 
 /** A configuration folder that does not exist; a command that writes it cannot affect other tests. */
@@ -95,11 +98,15 @@ class Output {
 }
 
 export function startBerth(args: string[], surroundings: Surroundings = {}): Running {
-  const child: ChildProcess = spawn(process.execPath, [MAIN, ...args], {
-    env: testEnvironment(surroundings.env),
-    cwd: surroundings.cwd ?? tmpdir(),
-    stdio: 'pipe',
-  })
+  const child: ChildProcess = spawn(
+    process.execPath,
+    [surroundings.program ?? CLIENT_MAIN, ...args],
+    {
+      env: testEnvironment(surroundings.env),
+      cwd: surroundings.cwd ?? tmpdir(),
+      stdio: 'pipe',
+    },
+  )
   const both = new Output()
   let stdout = ''
   let stderr = ''
@@ -153,7 +160,7 @@ export function startInTerminal(args: string[], surroundings: Surroundings = {})
   const pty = loadPty()
   if (pty) {
     const options = { env, cwd, cols: 100, rows: 40, name: env.TERM }
-    const child = pty.spawn(process.execPath, [MAIN, ...args], options)
+    const child = pty.spawn(process.execPath, [CLIENT_MAIN, ...args], options)
     child.onData((data) => output.add(data))
     return {
       ended: new Promise((resolve) => {
@@ -166,7 +173,10 @@ export function startInTerminal(args: string[], surroundings: Surroundings = {})
       type: (text) => child.write(text),
     }
   }
-  const line = ['stty cols 100 rows 40; exec', ...[process.execPath, MAIN, ...args].map(shellQuote)]
+  const line = [
+    'stty cols 100 rows 40; exec',
+    ...[process.execPath, CLIENT_MAIN, ...args].map(shellQuote),
+  ]
   const child = spawn('script', ['-qfec', line.join(' '), '/dev/null'], { env, cwd, stdio: 'pipe' })
   child.stdout.setEncoding('utf8').on('data', (chunk: string) => output.add(chunk))
   return {
