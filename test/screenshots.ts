@@ -4,7 +4,11 @@ import { copyFileSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Chromium, type Look } from './fixtures/people/chromium.ts'
-import { ADA, makeWorld, type World } from './fixtures/people/dashboard-content.ts'
+import {
+  ADA,
+  type DashboardContent,
+  makeDashboardContent,
+} from './fixtures/people/dashboard-content.ts'
 import { TestControlPlane } from './fixtures/platform/control-plane.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
@@ -31,14 +35,19 @@ const NARROW = [
 const FULL = { fullPage: true } as const
 
 /** `only` names the pages; empty means all. */
-async function look(chrome: Chromium, world: World, o: Look, only: string[]): Promise<void> {
-  const visitor = await chrome.visit(world.platform.cp.url, o)
+async function look(
+  chrome: Chromium,
+  content: DashboardContent,
+  o: Look,
+  only: string[],
+): Promise<void> {
+  const visitor = await chrome.visit(content.platform.cp.url, o)
   const suffix = `${o.theme}${o.width === 320 ? '-320' : ''}`
   await visitor.signIn(ADA.email, ADA.password)
-  for (const [name, path] of Object.entries(world.pages)) {
+  for (const [name, path] of Object.entries(content.pages)) {
     if (o.width === 320 && !NARROW.includes(name)) continue
     if (only.length > 0 && !only.includes(name)) continue
-    if (name === 'server') await world.measure()
+    if (name === 'server') await content.measure()
     await visitor.goto(path)
     await visitor.page.getByRole('heading', { level: 1 }).waitFor()
     await visitor.page.waitForLoadState('networkidle')
@@ -72,18 +81,18 @@ const only = process.argv.slice(2)
 mkdirSync(out, { recursive: true })
 mkdirSync(kept, { recursive: true })
 const chrome = await Chromium.launch()
-const world = await makeWorld({ pace: 300, minutes: 1_440 })
+const content = await makeDashboardContent({ pace: 300, minutes: 1_440 })
 try {
   for (const theme of ['light', 'dark'] as const) {
-    await look(chrome, world, { theme }, only)
-    await look(chrome, world, { theme, width: 320, height: 640 }, only)
+    await look(chrome, content, { theme }, only)
+    await look(chrome, content, { theme, width: 320, height: 640 }, only)
     if (only.length === 0) await lookFromOutside(chrome, theme)
   }
   for (const [from, to] of Object.entries(KEPT)) {
     copyFileSync(join(out, `${from}.png`), join(kept, `${to}.png`))
   }
 } finally {
-  await world.close()
+  await content.close()
   await chrome.close()
 }
 console.log(`pictures: ${out}`)

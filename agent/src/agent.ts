@@ -222,7 +222,7 @@ async function openUp(
   const proxy = edge ? [keepProxyUp({ ...parts, onStarted: () => void host.look() })] : []
   const services = keepServicesUp({
     ...parts,
-    settle: async (ledger, environmentId) => {
+    recover: async (ledger, environmentId) => {
       const { settings } = parts
       await recoverManual({ edge: openEdge(settings), ledger, settings }, { environmentId })
     },

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 // berth-agent: one program, several processes. `run` is the daemon; it or its children start `runner`, `supervise`,
-// `gather`, `read-static` and `edge`, which load none of its code. Exit codes: 0 done, 1 refused or broken (reason on
+// `collect`, `read-static` and `edge`, which load none of its code. Exit codes: 0 done, 1 refused or broken (reason on
 // stderr), 2 wrong usage, 78 locked out by the control plane (the service manager must not restart it).
 import { VERSION } from '@berth/shared'
 import { closeInherited } from './machine/process/descriptors.ts'
@@ -84,7 +84,9 @@ async function main([command, ...rest]: string[]): Promise<number> {
     }
     case 'ssh':
       return only === 'remove' || only === 'stop' ? ssh(settings, only) : usage()
+    case 'collect':
     case 'gather': {
+      // 'gather' is what a runner of before 1.16 calls it, after an upgrade in the middle of its attempt
       if (rest.length > 0) return usage()
       const { runCollect } = await import('./files/collect-main.ts')
       runCollect()

@@ -11,7 +11,11 @@ import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { listProcesses } from '../../agent/src/machine/process/processes.ts'
 import { AGENT_ENV, AGENT_FLAGS } from '../../scripts/agent-flags.ts'
-import { deployed, dockerEnvironment, openDockerFixture } from '../fixtures/docker/engine-lab.ts'
+import {
+  deployed,
+  dockerEnvironment,
+  openDockerFixture,
+} from '../fixtures/docker/docker-fixture.ts'
 import type { Fixture } from '../fixtures/server/installation.ts'
 import { residentMiB, round } from './figures.ts'
 import { goalAtMost } from './goals.ts'

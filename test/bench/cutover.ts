@@ -10,13 +10,13 @@ import type { Environment } from '@berth/shared/api'
 import { listProcesses } from '../../agent/src/machine/process/processes.ts'
 import { proxyPid } from '../chaos/docker-faults.ts'
 import { APP_PORT, manualApp, nodeApp } from '../fixtures/docker/app.ts'
-import { callEngine } from '../fixtures/docker/engine.ts'
 import {
   type DockerFixture,
   deployed,
   dockerEnvironment,
   openDockerFixture,
-} from '../fixtures/docker/engine-lab.ts'
+} from '../fixtures/docker/docker-fixture.ts'
+import { callEngine } from '../fixtures/docker/engine.ts'
 import { Fixture } from '../fixtures/server/installation.ts'
 import { freePort } from '../fixtures/server/installation-docker.ts'
 import { controlCutover } from './cutover-control.ts'

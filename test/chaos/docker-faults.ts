@@ -2,7 +2,7 @@
 // edge and Caddy, which the daemon must restart itself.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { DockerFixture } from '../fixtures/docker/engine-lab.ts'
+import type { DockerFixture } from '../fixtures/docker/docker-fixture.ts'
 import { until } from '../fixtures/server/installation.ts'
 import type { WatchedAttempt } from './attempt-watch.ts'
 

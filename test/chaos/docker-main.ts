@@ -1,7 +1,7 @@
 // The commands `docker` and `disk` of `npm run chaos` (main.ts): open what they need, run, print the figures.
 import { join } from 'node:path'
 import { thousands } from '../bench/figures.ts'
-import { openDockerFixture } from '../fixtures/docker/engine-lab.ts'
+import { openDockerFixture } from '../fixtures/docker/docker-fixture.ts'
 import { runDisk } from './disk.ts'
 import { runDockerChaos } from './docker.ts'
 import { drawStrikes, readStrikes } from './docker-faults.ts'

@@ -3,7 +3,7 @@
 import { request } from 'node:http'
 import { openEdge } from '../../agent/src/proxy/client.ts'
 import { readSettings } from '../../agent/src/settings.ts'
-import type { DockerFixture } from '../fixtures/docker/engine-lab.ts'
+import type { DockerFixture } from '../fixtures/docker/docker-fixture.ts'
 import { until } from '../fixtures/server/installation.ts'
 
 /** The running version, and two earlier ones for a rollback. */

@@ -10,7 +10,7 @@ import {
   deployed,
   dockerEnvironment,
   openDockerFixture,
-} from '../fixtures/docker/engine-lab.ts'
+} from '../fixtures/docker/docker-fixture.ts'
 import { until } from '../fixtures/server/installation.ts'
 import { knownAttempts, nextAttempt, reached } from './attempt-watch.ts'
 import { FAULTS, type Fault, MOMENTS, type Strike, strike } from './docker-faults.ts'

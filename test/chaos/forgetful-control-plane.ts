@@ -3,10 +3,10 @@
 import { DesiredState } from '../../control-plane/src/gateways/agents/desired.ts'
 
 const { meet } = DesiredState.prototype
-DesiredState.prototype.meet = function broken(this: DesiredState, strangers): void {
+DesiredState.prototype.meet = function broken(this: DesiredState, unknown): void {
   meet.call(
     this,
-    strangers.map((stranger) => ({ ...stranger, environmentId: 0, fence: 0n })),
+    unknown.map((attempt) => ({ ...attempt, environmentId: 0, fence: 0n })),
   )
 }
 

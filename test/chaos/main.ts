@@ -1,6 +1,6 @@
 // npm run chaos -- control-plane|agent [--kills 20] [--pauses 2] [--environments 4] [--seed N] [--break NAME]
 // npm run chaos -- docker [--kills 42] [--seed N] [--only runner@build,edge@route]
-// npm run chaos -- restore [--rounds 10] [--seed N] [--break forgets-strangers]
+// npm run chaos -- restore [--rounds 10] [--seed N] [--break forgets-unknown-attempts]
 // npm run chaos -- disk [--deployments 200] [--environments 10] [--gigabytes 4]
 //
 // Kills the control plane or the agent's daemon with SIGKILL at random moments of running deployments (the agent is
@@ -16,7 +16,7 @@ import { BREAKS, countViolations, runChaos } from './run.ts'
 const USAGE = `usage: npm run chaos -- control-plane|agent [--kills N] [--pauses N] [--environments N]
                         [--seed N] [--break ${Object.keys(BREAKS).join('|')}]
        npm run chaos -- docker [--kills N] [--seed N] [--only FAULT@MOMENT,…]
-       npm run chaos -- restore [--rounds N] [--seed N] [--break forgets-strangers]
+       npm run chaos -- restore [--rounds N] [--seed N] [--break forgets-unknown-attempts]
        npm run chaos -- disk [--deployments N] [--environments N] [--gigabytes N]`
 
 const { positionals, values } = parseArgs({

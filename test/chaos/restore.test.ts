@@ -22,7 +22,7 @@ test.skipIf(missing('caddy')).each(ENGINES)(
 test.skipIf(missing('caddy'))(
   'a build that locks servers out after a restore is caught',
   async () => {
-    const build = BREAKS['forgets-strangers'] ?? {}
+    const build = BREAKS['forgets-unknown-attempts'] ?? {}
     const plan = { ...once, servers: 1, backMs: 20_000, build }
     const rounds = await runRestore({ ...plan, engines: ['sqlite'] })
     expect(countBad(rounds)).toBe(1)

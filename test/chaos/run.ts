@@ -6,7 +6,7 @@ import { Load, type Verdict } from './load.ts'
 /** Builds that are broken on purpose; the harness must catch each. */
 export const BREAKS: Record<string, FixtureOptions> = {
   'forgets-deployments': { controlPlane: 'test/chaos/broken-control-plane.ts' },
-  'forgets-strangers': { controlPlane: 'test/chaos/forgetful-control-plane.ts' },
+  'forgets-unknown-attempts': { controlPlane: 'test/chaos/forgetful-control-plane.ts' },
   'no-journal': { agent: 'test/chaos/broken-agent.ts', env: { BERTH_BREAK: 'no-journal' } },
   'no-claim': { agent: 'test/chaos/broken-agent.ts', env: { BERTH_BREAK: 'no-claim' } },
 }

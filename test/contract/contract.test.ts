@@ -165,7 +165,7 @@ describe('the document', () => {
     expect(found).toBeGreaterThan(3)
   })
 
-  test('marks the doors of agents, and what shows a secret', () => {
+  test('marks the endpoints of agents, and what shows a secret', () => {
     const { paths } = cp.contract.document
     expect(paths['/api/agent/enroll']?.post?.tags).toEqual(['agents'])
     expect(paths['/api/servers/{id}/join_token']?.post?.['x-shows-secret']).toBe(true)

@@ -59,7 +59,7 @@ describe('the control plane asks a live agent', () => {
     serverId = (await platform.cp.server('two')).id
     agent = await WireAgent.join(platform.cp, serverId)
     session = await agent.active()
-    await until('its desk', () => findLiveAgent(ctx(), serverId).catch(() => undefined))
+    await until('its session', () => findLiveAgent(ctx(), serverId).catch(() => undefined))
   })
   afterAll(async () => {
     agent.close()

@@ -166,7 +166,7 @@ describe.each(ENGINES)('artifacts on %s', (engine) => {
     expect(away.headers.get('retry-after')).not.toBeNull()
     await p.startAgent()
     await p.online()
-    await until('its desk', () =>
+    await until('its session', () =>
       findLiveAgent(p.cp.running.ctx, p.serverId).catch(() => undefined),
     )
     expect((await get(artifact)).text).toBe('here again')

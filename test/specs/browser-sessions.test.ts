@@ -93,7 +93,7 @@ describe('sessions of browsers', () => {
     expect(await who(browser)).toMatchObject({ user: null })
   })
 
-  test('a wrong password and an unknown address are answered alike, and counted at both doors', async () => {
+  test('a wrong password and an unknown address are answered alike, and counted at both endpoints', async () => {
     await cp.advance(61_000)
     const wrong = await new Browser(cp).report('session.signIn', { email: ADA, password: 'x' })
     const unknown = await new Browser(cp).report('session.signIn', {

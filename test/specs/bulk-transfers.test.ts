@@ -34,7 +34,7 @@ describe('file lines', () => {
     other = await WireAgent.join(cp, (await cp.server('two')).id)
     await agent.active()
     await other.active()
-    await until('its desk', () => cp.running.ctx.agentRpc.find(agent.identity.agentId))
+    await until('its session', () => cp.running.ctx.agentRpc.find(agent.identity.agentId))
   })
   afterAll(async () => {
     agent.close()

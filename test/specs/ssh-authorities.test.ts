@@ -291,7 +291,7 @@ describe.each(ENGINES)('SSH authorities on %s', (engine) => {
     expect((await issue()).host_ca).toEqual([announced.publicKey])
   })
 
-  describe("the administrator's door", () => {
+  describe("the administrator's endpoints", () => {
     interface Authority {
       kind: string
       phase: string

@@ -53,7 +53,7 @@ test('every procedure has a row, and every row a procedure', () => {
   expect(Object.keys(LIVE_ROWS).filter((name) => !known.has(name))).toEqual([])
 })
 
-describe.each(ENGINES)("tenants at the dashboard's door on %s", (engine) => {
+describe.each(ENGINES)("tenants at the dashboard's gateway on %s", (engine) => {
   let tenants: Tenants
   let organizations: Organization[] = []
   const open: LiveSocket[] = []

@@ -5,7 +5,12 @@ import { createRequire } from 'node:module'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { sha } from '../fixtures/forge/webhook-sender.ts'
 import { Chromium, type Visitor } from '../fixtures/people/chromium.ts'
-import { ADA, makeWorld, PAGES, type World } from '../fixtures/people/dashboard-content.ts'
+import {
+  ADA,
+  type DashboardContent,
+  makeDashboardContent,
+  PAGES,
+} from '../fixtures/people/dashboard-content.ts'
 import { missing } from '../fixtures/platform/components.ts'
 import { TestControlPlane } from '../fixtures/platform/control-plane.ts'
 import { until } from '../fixtures/server/installation.ts'
@@ -63,22 +68,22 @@ const settled = async (v: Visitor) => {
 
 describe.skipIf(missing('chromium'))('every page', () => {
   let chrome: Chromium
-  let world: World
+  let content: DashboardContent
   let visitor: Visitor
   beforeAll(async () => {
     chrome = await Chromium.launch()
-    world = await makeWorld()
-    visitor = await chrome.visit(world.platform.cp.url)
+    content = await makeDashboardContent()
+    visitor = await chrome.visit(content.platform.cp.url)
     await visitor.signIn(ADA.email, ADA.password)
   })
   afterAll(async () => {
     await visitor?.close()
-    await world?.close()
+    await content?.close()
     await chrome?.close()
   })
 
   test.each(PAGES)('of somebody signed in: %s', async (name) => {
-    await visitor.goto(world.pages[name])
+    await visitor.goto(content.pages[name])
     await settled(visitor)
     expect(await inspect(visitor)).toEqual([])
     expect(visitor.complaints.splice(0)).toEqual([])
@@ -86,7 +91,7 @@ describe.skipIf(missing('chromium'))('every page', () => {
 
   test("a server's charts have its history, and the span is chosen", async () => {
     const v = visitor
-    await v.goto(world.pages.server)
+    await v.goto(content.pages.server)
     await settled(v)
     /** How the line of a chart is drawn: the number of points, and the part of the width it covers. */
     const drawn = async (label: string) => {
@@ -109,7 +114,7 @@ describe.skipIf(missing('chromium'))('every page', () => {
     await until('the same number on both pages', async () => {
       await v.goto('/servers')
       const inList = await v.text(/ [GT]B free$/).textContent()
-      await v.goto(world.pages.server)
+      await v.goto(content.pages.server)
       return (await v.text(/ [GT]B free$/).textContent()) === inList || undefined
     })
     expect(v.complaints.splice(0)).toEqual([])
@@ -117,15 +122,15 @@ describe.skipIf(missing('chromium'))('every page', () => {
 
   test("a fork's commit is approved by itself: a new push asks again", async () => {
     const v = visitor
-    const { cp } = world.platform
-    await cp.call('PUT', `/api/projects/${world.host.projectId}/environment_limit`, { limit: 9 })
-    await v.goto(world.pages.project)
+    const { cp } = content.platform
+    await cp.call('PUT', `/api/projects/${content.host.projectId}/environment_limit`, { limit: 9 })
+    await v.goto(content.pages.project)
     await v.button('Review 77aa000').click()
     const dialog = v.page.getByRole('dialog', { name: 'Approve PR #51?' })
     await dialog.getByText(sha('77aa')).waitFor()
     expect(await findings(v)).toEqual([])
     const fork = { number: 51, title: 'Add coupon', fork: 99, author: 'mallory' }
-    await world.host.updated({ ...fork, head: sha('88bb') })
+    await content.host.updated({ ...fork, head: sha('88bb') })
     // the reviewed commit is not the current one
     await dialog.getByRole('button', { name: 'Approve 77aa000' }).click()
     await dialog.getByRole('alert').waitFor()
@@ -136,7 +141,7 @@ describe.skipIf(missing('chromium'))('every page', () => {
     await v.button('Review 88bb000').waitFor({ state: 'detached' })
     await v.link('pr-51').waitFor()
     await v.text('pr-51').locator('xpath=ancestor::tr').getByText('Running').waitFor()
-    await world.host.updated({ ...fork, head: sha('99cc') })
+    await content.host.updated({ ...fork, head: sha('99cc') })
     await v.button('Review 99cc000').waitFor()
     expect(v.complaints.splice(0)).toEqual([])
   })
@@ -156,7 +161,7 @@ describe.skipIf(missing('chromium'))('every page', () => {
     await v.button(/^Account of/).click()
     await v.link('Tokens').waitFor()
     expect(await findings(v)).toEqual([])
-    await v.goto(world.pages['environment-variables'])
+    await v.goto(content.pages['environment-variables'])
     await v.button('Add').click()
     await v.page.getByRole('dialog').waitFor()
     expect(await findings(v)).toEqual([])
@@ -164,7 +169,7 @@ describe.skipIf(missing('chromium'))('every page', () => {
 
   test('a file comes whole; expired or with its server away it is a sentence and no file', async () => {
     const v = visitor
-    await v.goto(world.pages['environment-actions'])
+    await v.goto(content.pages['environment-actions'])
     const download = v.button('Download exports/orders-2026-10.csv')
     const [file] = await Promise.all([v.page.waitForEvent('download'), download.click()])
     expect(readFileSync(await file.path(), 'utf8')).toHaveLength(44_013)
@@ -175,30 +180,30 @@ describe.skipIf(missing('chromium'))('every page', () => {
     const downloads: unknown[] = []
     v.page.on('download', (one) => downloads.push(one))
     // one that expires while the page is open
-    await world.platform.cp.running.ctx.db
+    await content.platform.cp.running.ctx.db
       .updateTable('artifacts')
       .set({ expiresAt: 1 })
       .where('path', '=', 'exports/orders-2026-10.csv')
       .execute()
     await download.click()
     await v.text(/orders-2026-10.csv .*until/).waitFor()
-    await world.platform.cp.running.ctx.db
+    await content.platform.cp.running.ctx.db
       .updateTable('artifacts')
       .set({ expiresAt: Date.now() + 86_400_000 })
       .where('path', '=', 'exports/orders-2026-10.csv')
       .execute()
-    world.platform.killAgent()
+    content.platform.killAgent()
     await until('the end of its session', async () => {
-      const { body } = await world.platform.cp.call('GET', '/api/servers/1')
+      const { body } = await content.platform.cp.call('GET', '/api/servers/1')
       return body.status === 'online' ? undefined : true
     })
-    await v.goto(world.pages['environment-actions'])
+    await v.goto(content.pages['environment-actions'])
     await download.click()
     await v.text('The server is offline. Try again when it is back.').waitFor()
     expect(v.page.url()).toContain('/actions')
     expect(downloads).toEqual([])
-    await world.platform.startAgent()
-    await world.platform.online()
+    await content.platform.startAgent()
+    await content.platform.online()
   })
 
   test('before anybody signed in', async () => {
@@ -223,7 +228,7 @@ describe.skipIf(missing('chromium'))('every page', () => {
   })
 
   test('a missing label, faint text and a foreign script would be found', async () => {
-    const v = await chrome.visit(world.platform.cp.url)
+    const v = await chrome.visit(content.platform.cp.url)
     await v.goto('/login')
     await v.heading('Sign in')
     await v.page.evaluate(SPOIL)

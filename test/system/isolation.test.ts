@@ -136,7 +136,7 @@ describe.skipIf(!isRoot)('a task of one environment', () => {
     expect(await answer(port)).toBe('b')
   })
 
-  it('cannot see keys, books and doors of the agent', async () => {
+  it('cannot see keys, databases and sockets of the agent', async () => {
     const { settings } = fixture.host
     const edge = edgePaths(settings)
     const service = { environmentId: B, service: 'web', taskId: victim.taskId }

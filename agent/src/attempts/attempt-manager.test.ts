@@ -57,7 +57,7 @@ let daemons: Daemon[]
 let version: bigint
 
 beforeEach(() => {
-  const dir = mkdtempSync(join(tmpdir(), 'berth-keeper-'))
+  const dir = mkdtempSync(join(tmpdir(), 'berth-attempts-'))
   settings = readSettings({ BERTH_STATE_DIR: dir })
   daemons = []
   version = 0n

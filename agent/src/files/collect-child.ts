@@ -1,4 +1,4 @@
-// Reads the files that an action left, as the environment's own user (`berth-agent gather`, a child of the runner):
+// Reads the files that an action left, as the environment's own user (`berth-agent collect`, a child of the runner):
 // drops all other rights first, then walks element by element. Each element is opened by its name in its parent's open
 // folder, without following links, and checked again after opening, so a swap cannot lead outside. Files go to stdout
 // in order of their names. Everything is synchronous, as nothing else runs.
@@ -259,7 +259,7 @@ function sayFrame(kind: FrameKind, body: Buffer): void {
   if (body.length > 0) writeWhole(body)
 }
 
-/** Runs `berth-agent gather`; the order comes on stdin. */
+/** Runs `berth-agent collect`; the order comes on stdin. */
 export function collect(read: (order: CollectOrder) => Wanted): void {
   const order = JSON.parse(readFileSync(0, 'utf8')) as CollectOrder
   const wanted = read(order)

@@ -1,4 +1,4 @@
-// `berth-agent gather`: the runner's child that reads files as the environment's user. Its order comes on stdin, files
+// `berth-agent collect`: the runner's child that reads files as the environment's user. Its order comes on stdin, files
 // go to stdout. It parses the patterns while it still has the agent's rights, and reads the files afterwards.
 
 import { readPatterns, whyUnfit } from '../runner/plan/artifact-patterns.ts'

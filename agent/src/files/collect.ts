@@ -35,7 +35,7 @@ export async function collectFiles(
     process.execPath,
     ...process.execArgv,
     process.argv[1] as string,
-    'gather',
+    'collect',
   ]
   const child = spawn(file, args, {
     cwd: '/',

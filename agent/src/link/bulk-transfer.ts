@@ -49,7 +49,7 @@ export function dialFileLine(
     socket.setNoDelay(true) // a small record does not wait for the acknowledgement of a large one
     const opened = (): void => {
       if (socket.alpnProtocol === BULK_TRANSFER) settle()
-      else settle(new Error('the other side does not know file lines'))
+      else settle(new Error('the other side does not support bulk transfers'))
     }
     const timer = setTimeout(late, TRANSFERS.lineDialMs)
     socket.on('error', settle).on('close', closed).on('secureConnect', opened)

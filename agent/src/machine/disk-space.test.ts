@@ -63,7 +63,7 @@ test('a step goes on until half the reserve is left', () => {
 })
 
 test('one file system is measured once, and the watch follows the signal of its caller', () => {
-  const dir = mkdtempSync(`${tmpdir()}/berth-room-`)
+  const dir = mkdtempSync(`${tmpdir()}/berth-disk-`)
   try {
     const disks = measureDiskSpace([dir, tmpdir(), `${dir}/missing`])
     expect(disks.map(({ folder }) => folder)).toEqual([dir])

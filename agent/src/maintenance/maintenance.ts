@@ -219,7 +219,7 @@ class Maintenance {
     const unsettled: number[] = []
     for (const id of take(this.#toRecover)) {
       this.#toLook.add(id)
-      if (!(await this.#settle(ledger, id))) unsettled.push(id)
+      if (!(await this.#recover(ledger, id))) unsettled.push(id)
     }
     for (const id of take(this.#toLook)) await this.#look(ledger, id)
     // the edge may be restarting or the engine under load: retry in a minute
@@ -260,7 +260,7 @@ class Maintenance {
   }
 
   /** False: retry later. */
-  async #settle(ledger: Ledger, environmentId: number): Promise<boolean> {
+  async #recover(ledger: Ledger, environmentId: number): Promise<boolean> {
     const { manager, settings, log } = this.#p
     const isDocker = this.#isDocker(ledger, environmentId)
     if (!isDocker && isDockerPlan(readPlan(ledger, environmentId))) return true // the engine is down
@@ -271,11 +271,11 @@ class Maintenance {
       const notes = isDocker ? await recoverDocker(context, request) : []
       if (isDocker) this.#ran.delete(environmentId)
       notes.push(...(await recoverManual(context, { environmentId })))
-      if (notes.length > 0) log.info({ environmentId, notes }, 'environment was settled')
+      if (notes.length > 0) log.info({ environmentId, notes }, 'environment was recovered')
       return true
     } catch (error) {
       if (!this.#isClosed) {
-        log.warn({ environmentId, ...describeError(error) }, 'environment could not be settled')
+        log.warn({ environmentId, ...describeError(error) }, 'environment could not be recovered')
       }
       return false
     } finally {

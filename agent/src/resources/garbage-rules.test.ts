@@ -73,9 +73,9 @@ test('what the asking deployment is making is its own business', () => {
 test('images: the running one and two before it; a failed one is not one of them', () => {
   const rows = [5, 6, 7, 8, 9].map((n) => image(n, n === 9 ? { state: 'making' } : {}))
   const failed = image(10, { state: 'making' })
-  const { remove, settle } = decide([...rows, failed])
+  const { remove, mark } = decide([...rows, failed])
   expect(remove).toEqual(['berth/e1-web:5', 'berth/e1-web:6', 'berth/e1-web:10'])
-  expect(settle.map(({ row: { taskId }, state }) => [taskId, state])).toEqual([[9, 'serving']])
+  expect(mark.map(({ row: { taskId }, state }) => [taskId, state])).toEqual([[9, 'serving']])
 })
 
 test('images: after a rollback the running one is the old one, and newer ones are before it too', () => {
@@ -103,7 +103,7 @@ test('pulled images go when the running version does not use them', () => {
 test('network and volumes live as long as the environment', () => {
   const network = row('network', 'berth-e1', { state: 'making' })
   expect(decide([network]).remove).toEqual([])
-  expect(decide([network]).settle.map(({ state }) => state)).toEqual(['serving'])
+  expect(decide([network]).mark.map(({ state }) => state)).toEqual(['serving'])
   expect(decide([network], { plan: null }).remove).toEqual(['berth-e1'])
   const volume = row('volume', 'berth-e1-data', { state: 'making' })
   expect(decide([volume], { plan: null }).remove).toEqual([])

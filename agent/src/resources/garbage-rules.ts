@@ -36,7 +36,7 @@ interface Collection<T extends Owned> {
   /** Flagged volumes that it names again. */
   unflag: T[]
   /** Objects of a deployment that succeeded, so they are no longer being made. */
-  settle: { row: T; state: 'serving' | 'kept' }[]
+  mark: { row: T; state: 'serving' | 'kept' }[]
 }
 
 /** When a volume was noticed to be no longer named; undefined: it is named. */
@@ -119,7 +119,7 @@ export function decideCollection<T extends Owned>(
         return isUnnamed(row) && since !== undefined && now - since >= bounds.unnamedVolumeMs
     }
   }
-  const settled = (row: T): 'serving' | 'kept' | undefined => {
+  const marked = (row: T): 'serving' | 'kept' | undefined => {
     if (!isDockerPlan(plan) || mayGo(row) || row.kind === 'container') return undefined
     const isNow =
       row.kind === 'image'
@@ -134,8 +134,8 @@ export function decideCollection<T extends Owned>(
     remove: ORDER.flatMap((kind) => rows.filter((row) => row.kind === kind && mayGo(row))),
     flag: volumes.filter((row) => isUnnamed(row) && unnamedSince(row) === undefined),
     unflag: volumes.filter((row) => namedVolumes.has(row.name) && unnamedSince(row) !== undefined),
-    settle: rows.flatMap((row) => {
-      const state = settled(row)
+    mark: rows.flatMap((row) => {
+      const state = marked(row)
       return state === undefined || state === row.state ? [] : [{ row, state }]
     }),
   }

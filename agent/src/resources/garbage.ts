@@ -291,7 +291,7 @@ export async function collectEnvironment(
     },
     { images: MAINTENANCE.keptImages, unnamedVolumeMs: MAINTENANCE.unnamedVolumeMs },
   )
-  for (const { row, state } of decision.settle) ledger.objects.setState(row, state)
+  for (const { row, state } of decision.mark) ledger.objects.setState(row, state)
   for (const row of decision.flag) {
     ledger.objects.put({ ...row, facts: { ...row.facts, unnamedSince: now } })
   }

@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { GapReason, LogSource } from '@berth/shared/wire'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { blockBytes, blocksOf, segmentPath } from './format.ts'
+import { SpoolReader } from './reader.ts'
 import {
   fill,
   line,
@@ -16,8 +17,7 @@ import {
   removeFolder,
   type Seen,
   textOf,
-} from './lab.testing.ts'
-import { SpoolReader } from './reader.ts'
+} from './spool.testing.ts'
 import { type SpoolLimits, SpoolWriter } from './writer.ts'
 
 let folder = ''

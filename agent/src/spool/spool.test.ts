@@ -15,6 +15,7 @@ import { LOGS } from '@berth/shared'
 import { forEachRecord, GapReason, LogSource } from '@berth/shared/wire'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { blocksOf, segmentPath } from './format.ts'
+import { SpoolReader } from './reader.ts'
 import {
   fill,
   line,
@@ -25,8 +26,7 @@ import {
   removeFolder,
   type Seen,
   textOf,
-} from './lab.testing.ts'
-import { SpoolReader } from './reader.ts'
+} from './spool.testing.ts'
 import { appendTailAfterDeath } from './tail.ts'
 import { type SpoolLimits, SpoolWriter } from './writer.ts'
 

@@ -13,11 +13,11 @@ interface RevivalParts {
   manager: Pick<Revival, 'occupy' | 'vacate'>
   log: Log
   /** Restores the routes after a dead runner (maintenance). */
-  settle: (ledger: Ledger, environmentId: number) => Promise<void>
+  recover: (ledger: Ledger, environmentId: number) => Promise<void>
 }
 
 /** Begins immediately; returns how to end it. */
-export function keepServicesUp({ settings, manager, log, settle }: RevivalParts): () => void {
+export function keepServicesUp({ settings, manager, log, recover }: RevivalParts): () => void {
   const known = new Set<number>()
   let isBusy = false
   let isClosed = false
@@ -46,7 +46,7 @@ export function keepServicesUp({ settings, manager, log, settle }: RevivalParts)
     try {
       ledger ??= new Ledger(settings)
       const opened = ledger
-      const prepare = (id: number): Promise<void> => settle(opened, id)
+      const prepare = (id: number): Promise<void> => recover(opened, id)
       const revived = await reviveServices(settings, opened, { ...revival, prepare })
       if (revived.length > 0) log.info({ services: revived }, 'services were started again')
     } catch (error) {

@@ -27,7 +27,7 @@ import {
 
 let folder = ''
 beforeAll(() => {
-  folder = mkdtempSync(join(tmpdir(), 'berth-custody-'))
+  folder = mkdtempSync(join(tmpdir(), 'berth-secret-store-'))
 })
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 

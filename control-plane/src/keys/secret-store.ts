@@ -69,7 +69,7 @@ export class KekError extends Error {
 
 /** A stored value that does not decrypt. Names the place, never the value. */
 export class SecretStoreError extends Error {
-  override readonly name = 'CustodyError'
+  override readonly name = 'SecretStoreError'
 }
 
 function makeKek(bytes: Buffer): Kek {

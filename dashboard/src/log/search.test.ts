@@ -14,7 +14,7 @@ test('texts and expressions, as people see the line', () => {
 })
 
 /** A log of `total` lines with some ranges loaded; every tenth line contains the word. */
-function lab(total: number, at: number[]) {
+function setUp(total: number, at: number[]) {
   const asked: number[] = []
   const fetched: number[] = []
   const later: (() => void)[] = []
@@ -68,7 +68,7 @@ function lab(total: number, at: number[]) {
 
 describe('a search', () => {
   test('asks the server for what is not at hand', async () => {
-    const { search, asked, fetched, done } = lab(3_500, [0])
+    const { search, asked, fetched, done } = setUp(3_500, [0])
     search.start('word', false)
     await done()
     expect(search.get().matches).toHaveLength(350)
@@ -78,13 +78,13 @@ describe('a search', () => {
   })
 
   test('of an expression fetches every range; with all at hand nobody is asked', async () => {
-    const some = lab(2_500, [])
+    const some = setUp(2_500, [])
     some.search.start('w.rd', true)
     await some.done()
     expect(some.fetched).toEqual([0, 1, 2])
     expect(some.asked).toEqual([])
     expect(some.search.get().matches).toHaveLength(250)
-    const all = lab(2_500, [0, 1, 2])
+    const all = setUp(2_500, [0, 1, 2])
     all.search.start('word', false)
     await all.done()
     expect(all.asked).toEqual([])
@@ -92,7 +92,7 @@ describe('a search', () => {
   })
 
   test('goes on with what arrives, and each line counts once', async () => {
-    const { search, done, grow } = lab(20, [0])
+    const { search, done, grow } = setUp(20, [0])
     search.start('word', false)
     await done()
     expect(search.get().matches).toEqual([10, 20])
@@ -101,7 +101,7 @@ describe('a search', () => {
   })
 
   test('a new one ends the one before; a bad expression is said', async () => {
-    const { search, done } = lab(5_000, [])
+    const { search, done } = setUp(5_000, [])
     search.start('word', false)
     search.start('(', true)
     await done()

@@ -49,7 +49,7 @@ describe('lines', () => {
   })
 })
 
-function lab(lines: number, kept?: number) {
+function setUp(lines: number, kept?: number) {
   const loads: [number, number][] = []
   const frames: (() => void)[] = []
   let isBroken = false
@@ -92,7 +92,7 @@ function lab(lines: number, kept?: number) {
 
 describe('ranges', () => {
   test('the newest is the socket’s, the others are fetched when they are looked at', async () => {
-    const { store, from, loads, live } = lab(2_500)
+    const { store, from, loads, live } = setUp(2_500)
     expect(from).toBe(2_001)
     live(2_001, 2_500)
     store.need(990, 1_010)
@@ -111,7 +111,7 @@ describe('ranges', () => {
   })
 
   test('a live line is replaced, not doubled; a range it left behind can be had again', async () => {
-    const { store, live, loads } = lab(0, 2)
+    const { store, live, loads } = setUp(0, 2)
     live(1, 1)
     store.add([record(1, '1 more', { replaces: true })], 1)
     expect(store.total).toBe(1)
@@ -124,7 +124,7 @@ describe('ranges', () => {
   })
 
   test('one bump a frame', () => {
-    const { live, frames, store } = lab(0)
+    const { live, frames, store } = setUp(0)
     frames.splice(0).forEach((work) => {
       work()
     })
@@ -137,7 +137,7 @@ describe('ranges', () => {
   })
 
   test('what cannot be fetched is tried again, and nothing of an attempt that is over is kept', async () => {
-    const { store, live, loads, later, breakIt } = lab(2_500)
+    const { store, live, loads, later, breakIt } = setUp(2_500)
     live(2_001, 2_500)
     breakIt(true)
     store.need(1, 10)
@@ -153,7 +153,7 @@ describe('ranges', () => {
   })
 
   test('a stream begun anew puts the lines of its range in place again', () => {
-    const { store, live } = lab(0)
+    const { store, live } = setUp(0)
     live(1, 1_500)
     expect(store.begin(store.total)).toBe(1_001)
     live(1_001, 1_600)
@@ -165,7 +165,7 @@ describe('ranges', () => {
   })
 
   test('what is fetched before the length is known never replaces what the socket told', async () => {
-    const { store, live } = lab(0)
+    const { store, live } = setUp(0)
     store.prime(1)
     store.begin(3)
     store.add([record(1, 'newer\n')], 1)

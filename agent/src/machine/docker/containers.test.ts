@@ -18,9 +18,9 @@ import {
   stopContainer,
   waitContainer,
 } from './containers.ts'
+import { DockerFixture } from './engine.testing.ts'
 import { getContainer } from './engine.ts'
 import { type EngineEvent, events } from './events.ts'
-import { DockerFixture } from './lab.testing.ts'
 import { tailLogs } from './logs.ts'
 import { volumeName } from './names.ts'
 import { ensureVolume, listOwnedVolumes, removeVolume } from './volumes.ts'

@@ -7,8 +7,8 @@ import { gzipSync } from 'node:zlib'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { dockerEngine } from '../../../../test/fixtures/platform/components.ts'
 import { removeContainer } from './containers.ts'
+import { BASE, DockerFixture } from './engine.testing.ts'
 import { inspectImage, listOwnedImages, pullImage, removeImage, tagImage } from './images.ts'
-import { BASE, DockerFixture } from './lab.testing.ts'
 import { shownImage } from './names.ts'
 
 let fixture: DockerFixture

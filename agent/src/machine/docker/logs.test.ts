@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { dockerEngine } from '../../../../test/fixtures/platform/components.ts'
 import { eventually } from '../../../../test/fixtures/server/deployment.ts'
 import { removeContainer } from './containers.ts'
-import { DockerFixture } from './lab.testing.ts'
+import { DockerFixture } from './engine.testing.ts'
 import {
   followLogs,
   type LogRecord,

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { dockerEngine } from '../../../../test/fixtures/platform/components.ts'
 import { removeContainer } from './containers.ts'
-import { DockerFixture } from './lab.testing.ts'
+import { DockerFixture } from './engine.testing.ts'
 import { ensureNetwork, listOwnedNetworks, removeNetwork } from './networks.ts'
 import { overlaps, parseRange, parseRoutes, type Range, writeAddress } from './subnets.ts'
 

@@ -87,7 +87,7 @@ export class Automaton {
 
   #insert(pattern: Uint8Array, parents: Int32Array, bytes: Uint8Array): void {
     if (pattern.length < SHORTEST_PATTERN)
-      throw new RangeError('A needle is too short to be masked.')
+      throw new RangeError('A secret pattern is too short to be masked.')
     for (let last = 2; last < SHORTEST_PATTERN; last++) {
       const hash = hashBlock(pattern[last - 2]!, pattern[last - 1]!, pattern[last]!)
       this.#shifts[hash] = Math.min(this.#shifts[hash]!, SHORTEST_PATTERN - 1 - last)

@@ -30,7 +30,7 @@ import { emitTask } from '../core/transaction.ts'
 import { endRemovalTask } from '../environments/removal.ts'
 
 /** An attempt that the agent holds and should not hold, or no longer; the control plane says what to do with it. */
-export interface Stranger {
+export interface UnknownAttempt {
   attemptId: string
   environmentId: number
   live: boolean
@@ -72,7 +72,7 @@ export async function closeUnknownAttempts(
   agent: Agent,
   hello: Hello,
   held: ReadonlySet<string>,
-): Promise<Stranger[]> {
+): Promise<UnknownAttempt[]> {
   const unknownAttempts = hello.attempts.filter((a) => !held.has(a.attemptId))
   const known = await listAttemptsById(
     c.db,

@@ -39,7 +39,7 @@ import {
   adoptFormerAttempts,
   closeUnknownAttempts,
   recoverFences,
-  type Stranger,
+  type UnknownAttempt,
 } from './restored.ts'
 
 export interface Opened {
@@ -50,7 +50,7 @@ export interface Opened {
   ackedEventSeq: number
   /** When the agent should replace the certificate it connected with. */
   renewAt: number
-  unknownAttempts: Stranger[]
+  unknownAttempts: UnknownAttempt[]
 }
 interface TurnedAway {
   kind: 'turned_away'

@@ -11,12 +11,12 @@ import {
 } from '@berth/shared/wire'
 import { create } from '@bufbuild/protobuf'
 import { releaseAttempts } from '../../app/deployments/logs.ts'
-import type { Stranger } from '../../app/servers/restored.ts'
+import type { UnknownAttempt } from '../../app/servers/restored.ts'
 import type { Context } from '../../context.ts'
 import { listHeldAttempts } from '../../store/deployments/attempts.ts'
 import { makeAssignment } from './assignments.ts'
 
-function instruct({ attemptId, environmentId, fence, live }: Stranger): Assignment {
+function instruct({ attemptId, environmentId, fence, live }: UnknownAttempt): Assignment {
   const desired = live ? Desired.STOPPED : Desired.FORGOTTEN
   return create(AssignmentSchema, { attemptId, environmentId, fence, desired })
 }
@@ -29,7 +29,7 @@ export class DesiredState {
   #unconfirmed: { version: number; at: number; tries: number } | undefined
   readonly #sent = new Map<string, number>()
   #forgotten: { version: number; attemptId: string }[] = []
-  readonly #unknownAttempts = new Map<string, Stranger>()
+  readonly #unknownAttempts = new Map<string, UnknownAttempt>()
 
   constructor(ctx: Context, agentId: string, send: (assignments: Assignments) => void) {
     this.#ctx = ctx
@@ -38,7 +38,7 @@ export class DesiredState {
   }
 
   /** Adds attempts that only the agent knows: they are stopped if live, then forgotten. */
-  meet(unknownAttempts: readonly Stranger[]): void {
+  meet(unknownAttempts: readonly UnknownAttempt[]): void {
     for (const unknown of unknownAttempts) this.#unknownAttempts.set(unknown.attemptId, unknown)
   }
 

@@ -34,7 +34,7 @@ import { AgentSession, type Gateway, type SessionIdentity } from './session.ts'
 
 const TICK_MS = 1_000
 const SUPERSEDES_KEPT = 1_000
-const STRANGER = {
+const UNKNOWN_AGENT = {
   code: Status.PERMISSION_DENIED,
   details: 'The certificate is not one of an agent.',
 }
@@ -193,7 +193,7 @@ function makeHandlers(
       call.on('error', () => {}) // an error event without a listener ends the process
       const identity = identify(call)
       if (!identity) {
-        refuse(call, STRANGER.code, STRANGER.details)
+        refuse(call, UNKNOWN_AGENT.code, UNKNOWN_AGENT.details)
         return
       }
       attach(call, new AgentSession(ctx, identity, wrap(call), gateway), admission)
@@ -211,7 +211,7 @@ function makeHandlers(
     renewCertificate(call, done) {
       const identity = identify(call)
       if (!identity) {
-        done(STRANGER)
+        done(UNKNOWN_AGENT)
         return
       }
       const { csrDer: csr, generation } = call.request
@@ -238,7 +238,7 @@ function makeHandlers(
     claimHosts(call, done) {
       const identity = identify(call)
       if (!identity) {
-        done(STRANGER)
+        done(UNKNOWN_AGENT)
         return
       }
       answerClaim(ctx, identity.agentId, call.request).then(
@@ -252,7 +252,7 @@ function makeHandlers(
     signSshHostKey(call, done) {
       const identity = identify(call)
       if (!identity) {
-        done(STRANGER)
+        done(UNKNOWN_AGENT)
         return
       }
       signSshHostKey(ctx, identity.agentId, call.request.publicKey).then(
@@ -275,7 +275,7 @@ function makeHandlers(
     sendFile(call, done) {
       call.on('error', () => {})
       const identity = identify(call)
-      if (!identity) return done(STRANGER)
+      if (!identity) return done(UNKNOWN_AGENT)
       receiveTransfer(ctx, identity.agentId, 'file', call, (refused) =>
         refused
           ? done(statusOf(refused))
@@ -285,7 +285,7 @@ function makeHandlers(
     sendContainerLogs(call, done) {
       call.on('error', () => {})
       const identity = identify(call)
-      if (!identity) return done(STRANGER)
+      if (!identity) return done(UNKNOWN_AGENT)
       receiveTransfer(ctx, identity.agentId, 'container_logs', call, (refused) =>
         refused ? done(statusOf(refused)) : done(null, create(SendContainerLogsResponseSchema)),
       )

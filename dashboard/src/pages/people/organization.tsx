@@ -73,7 +73,7 @@ function One({ organization: o }: { organization: Organization }) {
         >
           <Text label="Name" name="name" defaultValue={o.name} maxLength={64} required />
           <Text
-            label="Short name"
+            label="Slug"
             name="slug"
             defaultValue={o.slug}
             hint="As the client names it: berth --org acme"

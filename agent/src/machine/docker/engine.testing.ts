@@ -27,7 +27,7 @@ export type Files = Record<string, string | { link: string }>
 export class DockerFixture {
   readonly settings
   readonly engine
-  readonly folder = mkdtempSync(join(tmpdir(), 'berth-docker-lab-'))
+  readonly folder = mkdtempSync(join(tmpdir(), 'berth-docker-'))
   #count = 0
 
   constructor() {
@@ -37,7 +37,7 @@ export class DockerFixture {
     this.settings = {
       dockerSocket: run.socket,
       networkPool: run.pool,
-      owner: `lab-${name}`,
+      owner: `test-${name}`,
       accountPrefix: `bt${name}-e`,
     }
     this.engine = openEngine(this.settings)
