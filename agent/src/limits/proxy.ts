@@ -46,8 +46,10 @@ export const PROXY = {
   steadyMs: 60 * SECOND,
   /** A new edge waits this long for a silent engine, well below `startMs`. */
   firstLookMs: 3 * SECOND,
-  /** An edge or a Caddy that does not answer by then failed to start; a busy server needs many seconds. */
+  /** An edge that is not up by then failed to start; a busy server needs many seconds. */
   startMs: MINUTE,
+  /** How long the supervision waits for a new Caddy to listen. */
+  listenMs: 10 * SECOND,
   stopMs: 15 * SECOND,
   /** Longer names do not fit into a name of the edge's zone. */
   hostLength: 230,

@@ -161,7 +161,7 @@ async function startCaddy(settings: AgentSettings): Promise<void> {
   if (pid !== undefined) writeProxyProcess(paths.caddyProcess, pid, '')
   const isListening = (): boolean => findListeners(settings.proxy.http.port).length > 0
   const isOver = (): boolean => pid === undefined || readProcess(pid) === undefined
-  await until(() => isListening() || isOver(), PROXY.startMs)
+  await until(() => isListening() || isOver(), PROXY.listenMs)
   if (isOver()) throw new Error(`Caddy did not start. ${lastLine(log)}`)
 }
 
