@@ -51,7 +51,7 @@ export const WEBHOOKS = {
   nameCharacters: 200,
   urlCharacters: 2_000,
   /** Waiting pull requests that are checked for one freed slot. */
-  line: 1_000,
+  waiting: 1_000,
 } as const
 
 /** The secret with which a project authenticates its forge. */

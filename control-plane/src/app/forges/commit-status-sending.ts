@@ -8,8 +8,8 @@ import { type ForgeClient, ForgeError } from '../../forges/clients/forge.ts'
 import { COMMIT_STATUSES } from '../../limits/forges.ts'
 import {
   claimReport,
+  type DueReport,
   findExternalId,
-  type HostReport,
   listDueReports,
   updateReport,
 } from '../../store/forges/commit-statuses.ts'
@@ -25,7 +25,7 @@ export async function sendCommitStatuses(ctx: Context): Promise<void> {
   await Promise.all([...byProject].map(([id, reports]) => sendOfProject(ctx, id, reports)))
 }
 
-async function sendOfProject(ctx: Context, id: number, reports: HostReport[]): Promise<void> {
+async function sendOfProject(ctx: Context, id: number, reports: DueReport[]): Promise<void> {
   const project = await findProject(ctx.db, id)
   const client = project && openProjectForge(ctx, project)
   for (const report of reports) {
@@ -54,7 +54,7 @@ async function sendOfProject(ctx: Context, id: number, reports: HostReport[]): P
 async function deliver(
   ctx: Context,
   client: ForgeClient,
-  report: HostReport,
+  report: DueReport,
 ): Promise<string | null> {
   if (report.kind === 'status') {
     const { state, description, context, url, taskId } = JSON.parse(report.body) as StatusBody
@@ -80,10 +80,10 @@ async function deliver(
   }
 }
 
-const giveUp = (ctx: Context, report: HostReport, error: string): Promise<void> =>
+const giveUp = (ctx: Context, report: DueReport, error: string): Promise<void> =>
   updateReport(ctx.db, report.id, { nextAt: null, error, tries: report.tries + 1 })
 
-async function putOff(ctx: Context, report: HostReport, error: ForgeError): Promise<void> {
+async function putOff(ctx: Context, report: DueReport, error: ForgeError): Promise<void> {
   if (error.trouble === 'token_rejected') {
     const now = ctx.clock.now()
     await updateRepositoryFacts(ctx.db, report.projectId, {

@@ -16,7 +16,7 @@ import {
 import {
   findPullRequest,
   isApproved,
-  listLine,
+  listWaiting,
   type PullRequest,
 } from '../../store/forges/pull-requests.ts'
 import {
@@ -194,15 +194,15 @@ async function readPlace(c: Change, project: Project, pullId: number | undefined
   const serverId = project.defaultServerId ?? servers[0]?.id
   const server = serverId === undefined ? undefined : await findServer(c.db, serverId)
   const agent = serverId === undefined ? undefined : await findServerAgent(c.db, serverId)
-  const line = await listLine(c.db, project.id, WEBHOOKS.line, pullId)
-  const place = line.indexOf(pullId ?? 0)
+  const waiting = await listWaiting(c.db, project.id, WEBHOOKS.waiting, pullId)
+  const place = waiting.indexOf(pullId ?? 0)
   return {
     kind: 'place',
     serverName: server?.name ?? 'a server',
     serverId: agent && serverId !== undefined ? serverId : null,
     limit: project.environmentLimit,
     used: (await countEnvironments(c.db, [project.id])).get(project.id) ?? 0,
-    inLine: line.length,
+    inLine: waiting.length,
     position: place < 0 ? null : place + 1,
   }
 }

@@ -166,7 +166,7 @@ async function applyPush(
   o: EventOrigin,
 ): Promise<AppliedEvent> {
   const environments = await listEnvironments(c.db, project.id)
-  const pulls = await listOpenPullRequests(c.db, project.id, WEBHOOKS.line)
+  const pulls = await listOpenPullRequests(c.db, project.id, WEBHOOKS.waiting)
   const results: EventResult[] = []
   for (const change of event.changes) {
     const own = pulls.filter((pull) => pull.headBranch === change.branch && !pull.fromFork)

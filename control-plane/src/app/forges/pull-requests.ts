@@ -12,8 +12,8 @@ import {
   insertApproval,
   isApproved,
   listApprovals,
-  listLine,
   listOpenPullRequests,
+  listWaiting,
   type PullRequest,
   updatePullRequest,
 } from '../../store/forges/pull-requests.ts'
@@ -79,10 +79,10 @@ async function view(ctx: Context, projectId: number, pulls: PullRequest[]) {
   const names = await listUserNames(ctx.db, [
     ...new Set([...approvals.values()].map((a) => a.userId)),
   ])
-  const line = await listLine(ctx.db, projectId, WEBHOOKS.line)
+  const waiting = await listWaiting(ctx.db, projectId, WEBHOOKS.waiting)
   return pulls.map((pullRequest): PullRequestView => {
     const approval = approvals.get(pullRequest.number)
-    const place = line.indexOf(pullRequest.id)
+    const place = waiting.indexOf(pullRequest.id)
     return {
       pullRequest,
       approval,
@@ -99,7 +99,7 @@ export async function listProjectPullRequests(
   projectId: number,
 ): Promise<PullRequestView[]> {
   await loadProject(ctx.db, caller, projectId, 'read')
-  return view(ctx, projectId, await listOpenPullRequests(ctx.db, projectId, WEBHOOKS.line))
+  return view(ctx, projectId, await listOpenPullRequests(ctx.db, projectId, WEBHOOKS.waiting))
 }
 
 export interface Approved {

@@ -95,7 +95,7 @@ async function readKnown(ctx: Context, projectId: number): Promise<Known> {
     environments,
     over: new Set(records.filter(isOver).map((record) => record.number)),
     tasks: await listTasksById(db, newest),
-    pullRequests: await listOpenPullRequests(db, projectId, WEBHOOKS.line),
+    pullRequests: await listOpenPullRequests(db, projectId, WEBHOOKS.waiting),
     online,
   }
 }
@@ -174,7 +174,7 @@ async function applyLook(
   })
   const shown = host?.open.map((p) => p.number) ?? []
   const records = [
-    ...(await listOpenPullRequests(c.db, project.id, WEBHOOKS.line)),
+    ...(await listOpenPullRequests(c.db, project.id, WEBHOOKS.waiting)),
     ...(await listPullRequestsByNumber(c.db, project.id, shown)),
   ]
   const isFresh = (record: PullRequest): boolean => record.updatedAt > known.lookedAt

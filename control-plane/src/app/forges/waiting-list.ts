@@ -52,7 +52,7 @@ export async function admitWaiting(
   const project = await lockProject(c.db, projectId)
   if (!project || project.status === 'deleting') return []
   const results: EventResult[] = []
-  for (const pull of await listWaitingPullRequests(c.db, projectId, WEBHOOKS.line)) {
+  for (const pull of await listWaitingPullRequests(c.db, projectId, WEBHOOKS.waiting)) {
     // while the project is full, only those that wait for another reason are decided again
     if (pull.waitingFor === 'environment_limit' && (await isFull(c, project))) continue
     const result = await admit(ctx, c, project, pull, o)

@@ -5,7 +5,7 @@ import { runCompiled } from '../engine/compiled.ts'
 import type { Db } from '../engine/db.ts'
 import type { HostReportsTable } from '../schema.ts'
 
-export type HostReport = Selectable<HostReportsTable>
+export type DueReport = Selectable<HostReportsTable>
 type ReportKind = 'status' | 'comment'
 
 export async function replaceReport(
@@ -28,7 +28,7 @@ export const findNewestReport = (
   projectId: number,
   kind: ReportKind,
   subject: string,
-): Promise<HostReport | undefined> =>
+): Promise<DueReport | undefined> =>
   db
     .selectFrom('hostReports')
     .selectAll()
@@ -59,7 +59,7 @@ export async function findExternalId(
   return row?.externalId ?? null
 }
 
-export const listDueReports = (db: Db, now: number, limit: number): Promise<HostReport[]> =>
+export const listDueReports = (db: Db, now: number, limit: number): Promise<DueReport[]> =>
   db
     .selectFrom('hostReports')
     .selectAll()
@@ -70,7 +70,7 @@ export const listDueReports = (db: Db, now: number, limit: number): Promise<Host
     .execute()
 
 /** Returns true if the caller may send it. */
-export async function claimReport(db: Db, report: HostReport, until: number): Promise<boolean> {
+export async function claimReport(db: Db, report: DueReport, until: number): Promise<boolean> {
   const result = await db
     .updateTable('hostReports')
     .set({ nextAt: until })

@@ -102,7 +102,7 @@ export async function listWaitingPullRequests(
 }
 
 /** Returns the ids on the waiting list, first come, first served. The one with the id `opens` counts as open. */
-export async function listLine(
+export async function listWaiting(
   db: Db,
   projectId: number,
   limit: number,
