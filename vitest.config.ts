@@ -18,7 +18,7 @@ export default defineConfig({
     globalSetup: './test/setup.ts',
     reporters: ['default', './test/spec-coverage-reporter.ts'],
     pool: 'forks', // native addons and real processes
-    maxWorkers: 4, // most of the time they wait for processes, proofs and databases
+    maxWorkers: 6, // on two cores: most of the time they wait for processes, proofs and databases
     sequence: { sequencer: LongFirst },
     testTimeout: 180_000, // a bound, not a measure: real processes on shared machines; above every wait inside
     hookTimeout: 240_000,
