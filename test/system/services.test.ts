@@ -46,6 +46,29 @@ describe('with an automatic port', () => {
     expect(fixture.state(10, second.taskId)).toBeUndefined()
   })
 
+  it('is asked by a command as its own user, with its port and variables', async () => {
+    const check = (command: string): string =>
+      `{ command: '${command}', start_period: 1s, retries: 1, timeout: 5s }`
+    const health = check(
+      'test "$(id -un)" = "$(stat -c %U .)" && test -n "$PORT" && test "$WORD" = yes',
+    )
+    fixture.commit({ version: 'good', health })
+    const request = { environmentId: 13, variables: { WORD: 'yes' } }
+    const good = await fixture.host.deploy(fixture.repository, request)
+    expect((await good.verdict()).state, good.log()).toBe(AttemptState.SUCCEEDED)
+    const port = fixture.rows(13)[0]?.port
+    fixture.commit({ version: 'bad', health: check('echo the queue is full; exit 4') })
+    const verdict = await (await fixture.host.deploy(fixture.repository, request)).verdict()
+    expect(verdict).toMatchObject({
+      code: FailureCode.HEALTH_CHECK_FAILED,
+      failedStepId: 'health:web',
+    })
+    expect(verdict.message).toMatch(
+      /^`echo the queue is full; exit 4` exited with 4 \(the queue is full\)\./,
+    )
+    expect(await answer(port)).toBe('good')
+  })
+
   it('canceled while it waits for health, stops the new one and keeps the old one', async () => {
     await fixture.deployed(12, { version: 'good' })
     const port = fixture.rows(12)[0]?.port

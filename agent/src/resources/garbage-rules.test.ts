@@ -64,6 +64,15 @@ test('containers without a plan: what serves goes on, what was being made or rep
   expect(decide(rows, { plan: null }).remove).toEqual(['making', 'retired'])
 })
 
+test('containers: a first start stays until the next deployment succeeds', () => {
+  const facts = { isFirstStart: true }
+  const rows = [
+    row('container', 'db-8', { taskId: 8, facts }),
+    row('container', 'db-10', { taskId: 10, facts }),
+  ]
+  expect(decide(rows).remove).toEqual(['db-8'])
+})
+
 test('what the asking deployment is making is its own business', () => {
   const rows = [row('container', 'release', { state: 'making', attemptId: 'mine' })]
   expect(decide(rows, { ownAttempt: 'mine' }).remove).toEqual([])

@@ -46,9 +46,10 @@ const unnamedSince = ({ facts }: Pick<Owned, 'facts'>): number | undefined =>
 const imageOf = ({ facts }: Owned): string | undefined =>
   typeof facts.imageId === 'string' ? facts.imageId : undefined
 
-/** Without a plan (a lost ledger), what serves continues to serve. */
+/** Without a plan (a lost ledger), what serves continues to serve. A first start waits for the next deployment. */
 function isRunning(row: Owned, plan: LastPlan | null): boolean {
   if (!isDockerPlan(plan)) return row.state === 'serving' || row.state === 'paused'
+  if (row.facts.isFirstStart === true && row.taskId > plan.taskId) return true
   return plan.services.some(({ container }) => container === row.name)
 }
 

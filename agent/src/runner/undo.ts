@@ -1,22 +1,13 @@
 // Undoes what a deployment created when it failed, was stopped or timed out: steps in reverse, the objects of each step
 // in reverse, within the assignment's time limit. What cannot be undone is reported, and the rest is still tried.
 // Commands of the repository that ran are not undone, and the message says so.
-import { rmSync } from 'node:fs'
-import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import { listFolder, removeTree } from '../machine/files.ts'
+import { removeTree } from '../machine/files.ts'
 import type { Attempt } from './attempt.ts'
 import type { Made, PlacedStep } from './plan/plan.ts'
 import { recipeOf, type UndoTable } from './recipe.ts'
 import { routeAgain, takeBackPages, takeBackRoutes } from './routing.ts'
-
-/** The docker recipe has two files for each service. */
-function removeVariables({ paths, assignment }: Attempt): void {
-  const own = new RegExp(`^${assignment.taskId}[.-]`)
-  for (const name of listFolder(paths.variables)) {
-    if (own.test(name)) rmSync(join(paths.variables, name), { force: true })
-  }
-}
+import { removeVariables } from './steps/remove-variables.ts'
 
 /** What every recipe creates. */
 const SHARED: UndoTable = {

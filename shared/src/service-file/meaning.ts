@@ -39,6 +39,7 @@ export function checkMeaning(root: TreeNode, report: Report): void {
   const docker = servicesOf(root, 'docker')
   checkVolumes(root, docker, report)
   checkArguments(docker, report)
+  for (const service of docker) warnDatabase(service, report)
   checkDependencies(docker, report)
   for (const action of entriesIn(childOf(root, 'actions'))) {
     checkAction(action, root, docker, report)
@@ -52,9 +53,14 @@ const servicesOf = (root: TreeNode, section: Section): Service[] =>
     node: value,
     path: [section, 'services', key],
     // A misspelt 'port' was already reported; its absence would only repeat that.
-    isRouted: entriesIn(value).some((entry) => suggest(entry.key, TARGETS[section])),
+    isRouted:
+      !isFalse(childOf(value, 'public')) &&
+      entriesIn(value).some((entry) => suggest(entry.key, TARGETS[section])),
     isDefault: isTrue(childOf(value, 'default')),
   }))
+
+const isFalse = (node: TreeNode | undefined): boolean =>
+  node?.kind === 'scalar' && node.value === false
 
 const isTrue = (node: TreeNode | undefined): boolean =>
   node?.kind === 'scalar' && node.value === true
@@ -63,8 +69,9 @@ function checkHealth(services: Service[], section: Section, report: Report): voi
   const ports = section === 'docker' ? ['port'] : ['port', 'socket']
   for (const { node, path } of services) {
     const health = entryOf(node, 'health')
-    const isOff = health?.value.kind === 'scalar' && health.value.value === false
-    if (!health || isOff || entriesIn(node).some(({ key }) => suggest(key, ports))) continue
+    if (!health || isFalse(health.value)) continue
+    if (entriesIn(health.value).some(({ key }) => suggest(key, ['command', 'port']))) continue
+    if (entriesIn(node).some(({ key }) => suggest(key, ports))) continue
     const missing = ports.map((key) => `'${key}'`).join(' or ')
     const message = `${join(path)} has 'health' but no ${missing} to ask; add it or remove 'health'`
     report.error(health.keySpan, [...path, 'health'], 'health_without_port', message)
@@ -101,6 +108,11 @@ function checkUnrouted({ node, path }: Service, section: Section, report: Report
   for (const key of ['domain', 'path', 'default']) {
     const entry = entryOf(node, key)
     if (!entry || (key === 'default' && !isTrue(entry.value))) continue
+    if (isFalse(childOf(node, 'public'))) {
+      const message = `${join(path)} has '${key}' but 'public: false'; remove one of them`
+      report.error(entry.keySpan, [...path, key], 'conflicting_keys', message)
+      continue
+    }
     const wanted = TARGETS[section].map((target) => `'${target}'`).join(', ')
     const message =
       `${join(path)} has '${key}' but nothing to route to; add ` +
@@ -179,6 +191,28 @@ function checkArguments(services: Service[], report: Report): void {
       report.error(keySpan, where, 'reserved_key', message)
     }
   }
+}
+
+/** Images whose protocol no browser speaks, so that an address only exposes them. */
+const DATABASES = new Set(
+  (
+    'cassandra clickhouse-server cockroach elasticsearch etcd keydb mariadb memcached mongo mssql mysql ' +
+    'nats neo4j opensearch percona pgvector postgis postgres postgresql rabbitmq redis scylla timescaledb valkey'
+  ).split(' '),
+)
+
+/** `docker.io/bitnami/postgresql:16@sha256:…` is `postgresql`. */
+const imageName = (reference: string): string =>
+  (reference.split('@')[0]?.split('/').at(-1) ?? '').replace(/:.*$/, '')
+
+function warnDatabase({ node, path, isRouted }: Service, report: Report): void {
+  const image = textOf(childOf(node, 'image'))
+  const port = entryOf(node, 'port')
+  if (!isRouted || !port || image === undefined || !DATABASES.has(imageName(image))) return
+  const message =
+    `${join(path)} is a database with an address, so everyone can reach it; add 'public: false', ` +
+    'and other services still reach it by its name'
+  report.warn(port.keySpan, [...path, 'port'], 'database_address', message)
 }
 
 function checkVolumes(root: TreeNode, services: Service[], report: Report): void {

@@ -3,7 +3,7 @@
 import { STEPS } from '../limits/agent.ts'
 import { SERVICE_FILE } from '../limits/limits.ts'
 import { type Range, withoutControls } from './problem.ts'
-import { defaultService } from './routes.ts'
+import { defaultService, isRouted } from './routes.ts'
 import type { WrittenFile } from './schema.ts'
 import type {
   Action,
@@ -61,7 +61,7 @@ function manualSection(
 }
 
 function onlyOrDefault(services: readonly DockerService[]): string | null {
-  const routed = services.map((service) => ({ ...service, isRouted: service.port !== null }))
+  const routed = services.map((service) => ({ ...service, isRouted: isRouted(service) }))
   const [only] = services.length === 1 ? services : []
   return defaultService(routed) ?? only?.name ?? null
 }
@@ -70,6 +70,7 @@ function dockerService(name: string, written: WrittenDocker, at: Range): DockerS
   return {
     ...routing(name, written, at),
     health: healthOf(written.health, written.port !== undefined, 'stays-up'),
+    asksImage: namesNoCheck(written.health),
     build: buildOf(written.build),
     image: written.image ?? null,
     command: written.command ?? null,
@@ -104,6 +105,7 @@ const routing = (name: string, written: WrittenDocker | WrittenManual, at: Range
   path: written.path ?? null,
   isDefault: written.default ?? false,
   auth: written.auth ?? true,
+  isPublic: written.public ?? true,
   at,
 })
 
@@ -134,6 +136,13 @@ function buildOf(written: WrittenDocker['build']): DockerService['build'] {
   return { context, dockerfile, target: target ?? null, args: variables(args) }
 }
 
+const namesNoCheck = (written: WrittenDocker['health']): boolean =>
+  written === undefined ||
+  (typeof written === 'object' &&
+    written.path === undefined &&
+    written.command === undefined &&
+    written.port === undefined)
+
 /** `canAsk`: it has a port or a socket. */
 function healthOf(
   written: WrittenDocker['health'],
@@ -141,17 +150,20 @@ function healthOf(
   otherwise: 'stays-up' | 'none',
 ): Health {
   if (written === false) return { kind: 'none' }
-  if (!canAsk) return { kind: otherwise }
-  const { path, status, interval, timeout, start_period, retries } =
+  const asked: Exclude<typeof written, string> =
     typeof written === 'string' ? { path: written } : (written ?? {})
+  const { path, command, port, status, interval, timeout, start_period, retries } = asked
   const timing = {
     intervalMs: msOf(interval) ?? STEPS.healthIntervalMs,
     timeoutMs: msOf(timeout) ?? STEPS.healthTimeoutMs,
     startPeriodMs: msOf(start_period) ?? STEPS.healthStartMs,
     retries: retries ?? STEPS.healthRetries,
   }
-  if (path === undefined) return { kind: 'connect', ...timing }
-  return { kind: 'http', path, status: status ?? null, ...timing }
+  if (command !== undefined) return { kind: 'command', command, ...timing }
+  if (!canAsk && port === undefined) return { kind: otherwise }
+  const own = { port: port ?? null, ...timing }
+  if (path === undefined) return { kind: 'connect', ...own }
+  return { kind: 'http', path, status: status ?? null, ...own }
 }
 
 function stepOf(written: WrittenStep): Step {

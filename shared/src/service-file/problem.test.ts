@@ -51,7 +51,7 @@ const CASES: Record<ProblemCode, [source: string, message: string][]> = {
     ['manual: { »deplyo: [x] }', "unknown key 'deplyo' in manual; did you mean 'deploy'?"],
     [
       'docker: { services: { web: { image: a, port: 80, »x-note: b } } }',
-      "unknown key 'x-note' in docker.services.web; known keys: build, image, command, port, domain, path, default, auth, health, env, release, depends_on, volumes, memory, cpus, stop_timeout",
+      "unknown key 'x-note' in docker.services.web; known keys: build, image, command, port, public, domain, path, default, auth, health, env, release, depends_on, volumes, memory, cpus, stop_timeout",
     ],
     [
       'docker: { services: { web: { image: a, port: 80, »environment: { A: b } } } }',
@@ -102,7 +102,7 @@ const CASES: Record<ProblemCode, [source: string, message: string][]> = {
     ],
     [
       'docker: { services: { web: { image: a, port: 80, health: »[a] } } }',
-      'docker.services.web.health must be a path such as /up, a map with a path, or false, got a list',
+      "docker.services.web.health must be a path such as /up, a map with 'path', 'command' or 'port', or false, got a list",
     ],
     [
       'docker: { services: { web: { build: »8, port: 80 } } }',
@@ -151,7 +151,7 @@ const CASES: Record<ProblemCode, [source: string, message: string][]> = {
     ],
     [
       'docker: { services: { web: { image: a, port: 80, health: »true } } }',
-      'docker.services.web.health must be a path such as /up, a map with a path, or false, got true',
+      "docker.services.web.health must be a path such as /up, a map with 'path', 'command' or 'port', or false, got true",
     ],
     [
       'docker: { services: { web: { image: a, port: 80, health: »/a b } } }',
@@ -202,6 +202,14 @@ const CASES: Record<ProblemCode, [source: string, message: string][]> = {
     ],
   ],
   conflicting_keys: [
+    [
+      'docker: { services: { web: { image: a, port: 80, public: false, »domain: a.example.com } } }',
+      "docker.services.web has 'domain' but 'public: false'; remove one of them",
+    ],
+    [
+      'docker: { services: { web: { image: a, port: 80, health: { command: a, »path: /up } } } }',
+      "docker.services.web.health has both 'command' and 'path'; keep one",
+    ],
     [
       'docker: { services: { web: { build: ., »image: a } } }',
       "docker.services.web has both 'build' and 'image'; keep one",
@@ -287,6 +295,12 @@ const CASES: Record<ProblemCode, [source: string, message: string][]> = {
     [
       'manual: { deploy: [x], services: { web: { root: a, »health: { path: /up } } } }',
       "manual.services.web has 'health' but no 'port' or 'socket' to ask; add it or remove 'health'",
+    ],
+  ],
+  database_address: [
+    [
+      'docker: { services: { web: { build: ., port: 80 }, db: { image: "docker.io/bitnami/postgresql:16", »port: 5432 } } }',
+      "docker.services.db is a database with an address, so everyone can reach it; add 'public: false', and other services still reach it by its name",
     ],
   ],
   reserved_key: [

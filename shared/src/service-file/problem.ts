@@ -28,6 +28,7 @@ export const WARNING_CODES = [
   'deprecated_result',
   'no_default_service',
   'looks_like_secret',
+  'database_address',
 ] as const
 export type ErrorCode = (typeof ERROR_CODES)[number]
 type WarningCode = (typeof WARNING_CODES)[number]

@@ -62,8 +62,11 @@ describe('a docker section', () => {
         path: null,
         isDefault: false,
         auth: true,
+        isPublic: true,
+        asksImage: true,
         health: {
           kind: 'connect',
+          port: null,
           intervalMs: 1_000,
           timeoutMs: 5_000,
           startPeriodMs: 60_000,
@@ -147,7 +150,7 @@ describe('a manual section', () => {
     ])
     expect(shown).toEqual([
       ['web', 'auto', 'exec ./server', 'http'],
-      ['fixed', 'port', null, 'connect'],
+      ['fixed', 'port', null, 'command'],
       ['app', 'socket', null, 'connect'],
       ['files', 'root', null, 'none'],
       ['queue', null, 'exec ./queue', 'stays-up'],

@@ -36,7 +36,7 @@ export function routes(file: ServiceFile, recipe: Recipe, facts: EnvironmentFact
   const found: Routes = { routes: [], defaultService: defaultName, problems: [] }
   const taken = new Map<string, string>()
   for (const service of services) {
-    if (!service.target) continue
+    if (!service.target || !service.isRouted) continue
     const { name, domain, at, auth } = service
     const isDefault = name === defaultName
     const address = addressOf(service, isDefault)
@@ -82,14 +82,20 @@ type Candidate = Pick<
 function candidates(file: ServiceFile, recipe: Recipe): Candidate[] {
   if (recipe === 'manual') {
     const services = file.manual?.services ?? []
-    return services.map((service) => ({ ...service, isRouted: service.target !== null }))
+    return services.map((service) => ({
+      ...service,
+      isRouted: service.target !== null && service.isPublic,
+    }))
   }
   return (file.docker?.services ?? []).map((service) => ({
     ...service,
-    isRouted: service.port !== null,
+    isRouted: isRouted(service),
     target: service.port === null ? null : { kind: 'port', port: service.port },
   }))
 }
+
+/** Whether a docker service has an address. */
+export const isRouted = ({ port, isPublic }: DockerService): boolean => port !== null && isPublic
 
 const problem = (
   at: Range,

@@ -8,10 +8,11 @@ import {
   artifactPattern,
   buildTarget,
   cpus,
+  dockerHealth,
   domain,
   env,
-  health,
   image,
+  manualHealth,
   name,
   port,
   RELATIVE,
@@ -41,8 +42,13 @@ const routing = {
       'credentials.',
     { default: true },
   ).optional(),
-  health: health.optional(),
 }
+
+const isPublic = about(
+  flag(),
+  "false: the service has a 'port' to check and for other services, but no address.",
+  { default: true },
+)
 
 // --- docker --------------------------------------------------------------------------------------
 
@@ -75,7 +81,9 @@ const dockerService = map(
       'Port the service listens on inside its container. Without it the service is not routed. ' +
         'Nothing is published on the server.',
     ).optional(),
+    public: isPublic.optional(),
     ...routing,
+    health: dockerHealth.optional(),
     env: env.optional(),
     release: about(
       text(),
@@ -107,7 +115,11 @@ const dockerService = map(
     ).optional(),
   },
   { id: 'dockerService' },
-  { atLeastOne: ['build', 'image'], atMostOne: [['build', 'image']] },
+  {
+    atLeastOne: ['build', 'image'],
+    atMostOne: [['build', 'image']],
+    needs: { public: 'port' },
+  },
 )
 
 const docker = map(
@@ -160,7 +172,9 @@ const manualService = map(
       stopTimeout,
       "With 'run': time between the stop signal and the kill. Default 10s.",
     ).optional(),
+    public: isPublic.optional(),
     ...routing,
+    health: manualHealth.optional(),
   },
   {
     id: 'manualService',
@@ -174,7 +188,14 @@ const manualService = map(
       ['port', 'socket', 'root'],
       ['root', 'run'],
     ],
-    needs: { dir: 'run', env: 'run', memory: 'run', cpus: 'run', stop_timeout: 'run' },
+    needs: {
+      dir: 'run',
+      env: 'run',
+      memory: 'run',
+      cpus: 'run',
+      stop_timeout: 'run',
+      public: 'port',
+    },
   },
 )
 

@@ -33,6 +33,8 @@ interface Routing {
   /** `default: true` as written; `routes()` chooses the default service. */
   isDefault: boolean
   auth: boolean
+  /** False: it has a port, but no address. */
+  isPublic: boolean
   health: Health
   /** Where a problem with its address is shown. */
   at: Range
@@ -51,6 +53,8 @@ export interface DockerService extends Routing {
   memoryBytes: number | null
   cpus: number | null
   stopTimeoutMs: number
+  /** The file names no check, so a HEALTHCHECK of the image decides. */
+  asksImage: boolean
 }
 
 interface Build {
@@ -92,17 +96,24 @@ export interface Step {
   allowFailure: boolean
 }
 
-interface CheckTiming {
+export interface CheckTiming {
   intervalMs: number
   timeoutMs: number
   startPeriodMs: number
   retries: number
 }
 
+interface Port {
+  /** Null: the service's own port or socket. */
+  port: number | null
+}
+
 export type Health =
   /** `status` null: 200 to 399. */
-  | ({ kind: 'http'; path: string; status: number | null } & CheckTiming)
-  | ({ kind: 'connect' } & CheckTiming)
+  | ({ kind: 'http'; path: string; status: number | null } & Port & CheckTiming)
+  | ({ kind: 'connect' } & Port & CheckTiming)
+  /** A text runs through `/bin/sh -c`, a list is executed directly. */
+  | ({ kind: 'command'; command: string | string[] } & CheckTiming)
   /** No port to check, so it must stay up for a while. */
   | { kind: 'stays-up' }
   | { kind: 'none' }

@@ -7,7 +7,7 @@ const HEX = '0123456789abcdef'.repeat(4)
 
 /** The messages for one value at one place. */
 function messagesFor(service: Record<string, unknown>, volumes: string[] = ['data']): string[] {
-  const file = { docker: { volumes, services: { web: { port: 80, ...service } } } }
+  const file = { docker: { volumes, services: { web: { port: 80, public: false, ...service } } } }
   return readServiceFile(JSON.stringify(file)).problems.map(({ message, line }) => {
     expect(line).toBe(1)
     return message.replace('docker.services.web.', '')

@@ -11,7 +11,18 @@ import {
   SYSTEM_VARIABLES,
   VARIABLE_KEY,
 } from './variables.ts'
-import { about, also, atMost, type Fault, map, named, say, sizeBytes } from './vocabulary.ts'
+import {
+  about,
+  also,
+  atMost,
+  type Fault,
+  list,
+  map,
+  named,
+  say,
+  sizeBytes,
+  text,
+} from './vocabulary.ts'
 
 export const NAME = /^[a-z][a-z0-9-]{0,38}$/
 
@@ -249,37 +260,80 @@ export const env = named(
   },
 )
 
-export const health = say(
-  z.union([
-    healthPath,
-    z.literal(false),
-    map({
-      path: about(healthPath, "Path asked with GET on the service's port."),
-      status: say(
-        z.int().min(100).max(599),
-        { expects: 'a status from 100 to 599' },
-        { description: 'The one status that counts as healthy. Default: any of 200-399.' },
-      ).optional(),
-      interval: about(healthWait, 'Time between two checks. Default 1s.').optional(),
-      timeout: about(healthWait, 'Longest wait for one answer. Default 5s.').optional(),
-      start_period: about(
-        healthWait,
-        'Failures are not counted for this long after the start. Default 60s.',
-      ).optional(),
-      retries: say(
-        z.int().min(1).max(SERVICE_FILE.healthRetries),
-        { expects: `a whole number from 1 to ${SERVICE_FILE.healthRetries}` },
-        {
-          description: 'Failures in a row, after start_period, that end the deployment. Default 3.',
-        },
-      ).optional(),
-    }),
-  ]),
-  { expects: 'a path such as /up, a map with a path, or false' },
+const healthKeys = {
+  path: about(healthPath, "Path asked with GET on the service's port.").optional(),
+  command: say(
+    z.union([text(), list(say(z.string(), { expects: 'text' }), { noun: 'word', min: 1 })]),
+    { expects: 'a command, or a list of its words' },
+    {
+      description:
+        'Command that exits with 0 when the service is healthy. docker: in its container. ' +
+        'manual: on the server, in the checkout. A string goes through /bin/sh -c.',
+      examples: ['pg_isready -U app'],
+    },
+  ).optional(),
+  status: say(
+    z.int().min(100).max(599),
+    { expects: 'a status from 100 to 599' },
+    { description: 'The one status that counts as healthy. Default: any of 200-399.' },
+  ).optional(),
+  interval: about(healthWait, 'Time between two checks. Default 1s.').optional(),
+  timeout: about(healthWait, 'Longest wait for one answer. Default 5s.').optional(),
+  start_period: about(
+    healthWait,
+    'Failures are not counted for this long after the start. Default 60s.',
+  ).optional(),
+  retries: say(
+    z.int().min(1).max(SERVICE_FILE.healthRetries),
+    { expects: `a whole number from 1 to ${SERVICE_FILE.healthRetries}` },
+    {
+      description: 'Failures in a row, after start_period, that end the deployment. Default 3.',
+    },
+  ).optional(),
+}
+
+const healthOf = <T extends z.ZodRawShape>(
+  keys: T,
+  id: string,
+  words: { expects: string; byDefault: string; excluded: string[][] },
+) =>
+  say(
+    z.union([
+      healthPath,
+      z.literal(false),
+      map(keys, {}, { atMostOne: words.excluded, needs: { status: 'path' } }),
+    ]),
+    { expects: `a path such as /up, a map with ${words.expects}, or false` },
+    {
+      id,
+      description:
+        'When the service counts as healthy. Traffic moves, and services that depend on it start, ' +
+        `only then. Default: ${words.byDefault}. A path: it answers 200-399. false: do not check.`,
+    },
+  )
+
+export const dockerHealth = healthOf(
   {
-    id: 'health',
-    description:
-      'When traffic may move to the new version. Default: a TCP connection to the port ' +
-      'succeeds. A path: it answers 200-399. false: do not check.',
+    ...healthKeys,
+    port: about(
+      port,
+      "Port to ask instead of the service's own. Without 'path': a TCP connection succeeds.",
+    ).optional(),
+  },
+  'health',
+  {
+    expects: "'path', 'command' or 'port'",
+    byDefault: "the image's own HEALTHCHECK, else a TCP connection to the port",
+    excluded: [
+      ['path', 'command'],
+      ['port', 'command'],
+    ],
   },
 )
+
+/** The agent asks as root, so the file cannot choose another port of the server. */
+export const manualHealth = healthOf(healthKeys, 'manualHealth', {
+  expects: "'path' or 'command'",
+  byDefault: 'a TCP connection to the port or socket',
+  excluded: [['path', 'command']],
+})

@@ -23,6 +23,16 @@ export interface Image {
   workingDir: string
   user: string
   size: number
+  /** Undefined: the image has no check, or `HEALTHCHECK NONE`. */
+  healthcheck: ImageHealthcheck | undefined
+}
+
+export interface ImageHealthcheck {
+  /** A text runs through `/bin/sh -c`. */
+  command: string | string[]
+  timeoutMs: number | undefined
+  startPeriodMs: number | undefined
+  retries: number | undefined
 }
 
 /** By reference or id; the client does not encode it. */
@@ -54,6 +64,22 @@ export async function findPulled(engine: Engine, reference: string): Promise<Ima
   return names.some((name) => familiar(name) === wanted) ? toImage(raw) : undefined
 }
 
+/** The engine counts in nanoseconds, and 0 means its default. */
+function healthcheckOf({ Config }: ImageInspectInfo): ImageHealthcheck | undefined {
+  const { Test, Timeout, StartPeriod, Retries } = Config?.Healthcheck ?? {}
+  const [kind, ...words] = Test ?? []
+  const [text] = words
+  if ((kind !== 'CMD' && kind !== 'CMD-SHELL') || text === undefined) return undefined
+  const ms = (nanoseconds: number | undefined): number | undefined =>
+    nanoseconds ? Math.ceil(nanoseconds / 1e6) : undefined
+  return {
+    command: kind === 'CMD' ? words : text,
+    timeoutMs: ms(Timeout),
+    startPeriodMs: ms(StartPeriod),
+    retries: Retries || undefined,
+  }
+}
+
 function toImage(raw: ImageInspectInfo): Image {
   return {
     id: raw.Id,
@@ -63,6 +89,7 @@ function toImage(raw: ImageInspectInfo): Image {
     workingDir: raw.Config?.WorkingDir ?? '',
     user: raw.Config?.User ?? '',
     size: raw.Size,
+    healthcheck: healthcheckOf(raw),
   }
 }
 

@@ -1,10 +1,23 @@
 // Decides when a service counts as healthy, and when to give up. PURE: the caller probes, waits and measures time. The
 // first success is enough; failures count only after the start period, and only in a row.
 import { STEPS } from '@berth/shared'
-import type { Health } from '@berth/shared/service-file'
+import type { CheckTiming, Health } from '@berth/shared/service-file'
 
-/** A service that can be probed. */
-export type HealthCheck = Extract<Health, { kind: 'http' | 'connect' }>
+/** A check by connection; the caller chooses the port or socket. */
+export type HealthCheck = (
+  | { kind: 'http'; path: string; status: number | null }
+  | { kind: 'connect' }
+) &
+  CheckTiming
+
+/** A check that asks the service itself. */
+export type AskingCheck = Extract<Health, { kind: 'http' | 'connect' | 'command' }>
+
+export type CommandCheck = Extract<AskingCheck, { kind: 'command' }>
+
+/** Undefined: the file wants no check, or the service has nothing to ask. */
+export const askingCheck = (health: Health): AskingCheck | undefined =>
+  health.kind === 'none' || health.kind === 'stays-up' ? undefined : health
 
 /** One probe of a service. A person reads `said`; `detail` follows it in parentheses and may be empty. */
 export interface HealthSample {
@@ -26,7 +39,7 @@ export const isExpectedStatus = (expected: number | null, status: number): boole
 
 /** `elapsedMs` is the time since the start; `failures` in a row exclude those of the start period. */
 export function judgeHealth(
-  check: HealthCheck,
+  check: CheckTiming,
   sample: HealthSample,
   elapsedMs: number,
   failures: number,

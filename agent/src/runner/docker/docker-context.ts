@@ -2,6 +2,7 @@
 // created. The first step that needs it opens it; opening has no effect.
 import type { DockerSection, DockerService } from '@berth/shared/service-file'
 import { type Engine, openEngine } from '../../machine/docker/engine.ts'
+import type { ImageHealthcheck } from '../../machine/docker/images.ts'
 import { labelsOf } from '../../machine/docker/names.ts'
 import { type Attempt, need } from '../attempt.ts'
 import { PartKey } from '../parts.ts'
@@ -15,6 +16,7 @@ export interface ReadyImage extends ImageFacts {
   reference: string
   /** `postgres@sha256:…`; for a build, the image's own id. */
   digest: string
+  healthcheck: ImageHealthcheck | undefined
 }
 
 export interface Placed {
@@ -41,6 +43,10 @@ interface DockerContext {
   readonly containers: Map<string, Placed>
   /** Starts that began before their step; each step awaits its own. */
   readonly ahead: Map<string, Promise<Placed>>
+  /** Services whose own check failed. */
+  readonly unhealthy: Set<string>
+  /** Services without an address whose first start outlives this failed attempt. */
+  readonly left: Set<string>
   /** The attempt failed or was stopped, so nothing else is started. */
   isOver: boolean
 }
@@ -57,6 +63,8 @@ export function dockerOf(attempt: Attempt): DockerContext {
     images: new Map(),
     containers: new Map(),
     ahead: new Map(),
+    unhealthy: new Set(),
+    left: new Set(),
     isOver: false,
   }))
 }

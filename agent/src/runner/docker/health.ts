@@ -6,7 +6,12 @@ import { FailureCode } from '@berth/shared/wire'
 import { PROCESSES } from '../../limits/machine.ts'
 import { inspectContainer, type Observed } from '../../machine/docker/containers.ts'
 import { tailLogs } from '../../machine/docker/logs.ts'
-import { type HealthCheck, judgeHealth } from '../../machine/process/health.ts'
+import {
+  type AskingCheck,
+  askingCheck,
+  type HealthSample,
+  judgeHealth,
+} from '../../machine/process/health.ts'
 import { probe } from '../../machine/process/probes.ts'
 import { proofMs } from '../../settings.ts'
 import type { Attempt } from '../attempt.ts'
@@ -14,6 +19,7 @@ import { StepFailure } from '../failure.ts'
 import { routeOf } from '../routing.ts'
 import { environmentFacts } from '../steps/configure.ts'
 import { dockerOf, dockerServiceOf, type Placed } from './docker-context.ts'
+import { probeInContainer } from './health-command.ts'
 import { lastOf } from './images.ts'
 import { describeEnd, type SeenContainer } from './verify.ts'
 
@@ -62,19 +68,44 @@ export async function requireRunning(attempt: Attempt, service: string): Promise
   throw await withLastLines(attempt, service, code, text)
 }
 
-export async function awaitAnswer(
+/** The check of the file; if it names none, the HEALTHCHECK of the image comes first. */
+function checksOf(attempt: Attempt, service: DockerService): AskingCheck[] {
+  const own = askingCheck(service.health)
+  const image = dockerOf(attempt).images.get(service.name)?.healthcheck
+  if (!service.asksImage || !image) return own ? [own] : []
+  const check: AskingCheck = {
+    kind: 'command',
+    command: image.command,
+    intervalMs: STEPS.healthIntervalMs,
+    timeoutMs: image.timeoutMs ?? STEPS.healthTimeoutMs,
+    // images rarely name one, and their default of 0 would give up on every slow start
+    startPeriodMs: Math.max(image.startPeriodMs ?? 0, own?.startPeriodMs ?? STEPS.healthStartMs),
+    retries: image.retries ?? STEPS.healthRetries,
+  }
+  return own ? [check, own] : [check]
+}
+
+async function askOnce(
+  attempt: Attempt,
+  { name, port }: DockerService,
+  check: AskingCheck,
+): Promise<HealthSample> {
+  const { id, address } = placedOf(attempt, name)
+  if (check.kind === 'command') return probeInContainer(attempt, id, check)
+  const host = routeOf(attempt, name)?.host ?? environmentFacts(attempt).domain
+  return probe({ address, port: check.port ?? port ?? 0 }, check, host)
+}
+
+async function awaitAnswer(
   attempt: Attempt,
   service: DockerService,
-  check: HealthCheck,
+  check: AskingCheck,
 ): Promise<void> {
-  const { name, port } = service
-  const { address } = placedOf(attempt, name)
-  const host = routeOf(attempt, name)?.host ?? environmentFacts(attempt).domain
-  const target = { address, port: port ?? 0 }
+  const { name } = service
   const since = performance.now()
   let failures = 0
   for (;;) {
-    const sample = await probe(target, check, host)
+    const sample = await askOnce(attempt, service, check)
     attempt.interruption.throwIfFired()
     // a healthy answer does not count if the container has exited since; a failed one may have that cause
     await requireRunning(attempt, name)
@@ -85,6 +116,13 @@ export async function awaitAnswer(
     }
     failures = verdict.failures
     await attempt.interruption.wait(verdict.waitMs)
+  }
+}
+
+/** Once more, when traffic has moved: no failure is excused any more. */
+export async function checkAgain(attempt: Attempt, service: DockerService): Promise<void> {
+  for (const check of checksOf(attempt, service)) {
+    await awaitAnswer(attempt, service, { ...check, startPeriodMs: 0 })
   }
 }
 
@@ -103,13 +141,13 @@ async function explainNowhere(attempt: Attempt, name: string): Promise<never> {
   throw new StepFailure(FailureCode.HEALTH_CHECK_FAILED, message)
 }
 
-export async function awaitContainer(attempt: Attempt, name: string): Promise<void> {
-  const service = dockerServiceOf(attempt, name)
-  const { health, port } = service
+async function awaitHealthy(attempt: Attempt, service: DockerService): Promise<void> {
+  const { name, health } = service
   const { isKept, address } = placedOf(attempt, name)
-  if (health.kind !== 'none' && health.kind !== 'stays-up' && port !== null) {
+  const checks = checksOf(attempt, service)
+  if (checks.length > 0) {
     if (address === '') await explainNowhere(attempt, name)
-    await awaitAnswer(attempt, service, health)
+    for (const check of checks) await awaitAnswer(attempt, service, check)
     return attempt.output.say(`${name} is healthy.`)
   }
   await requireRunning(attempt, name)
@@ -117,4 +155,13 @@ export async function awaitContainer(attempt: Attempt, name: string): Promise<vo
   if (isKept) return attempt.output.say(`${name} runs.`)
   await awaitSteady(attempt, name)
   attempt.output.say(`${name} has stayed up for ${proofMs(attempt.settings) / 1_000} s.`)
+}
+
+export async function awaitContainer(attempt: Attempt, name: string): Promise<void> {
+  try {
+    await awaitHealthy(attempt, dockerServiceOf(attempt, name))
+  } catch (error) {
+    if (error instanceof StepFailure) dockerOf(attempt).unhealthy.add(name)
+    throw error
+  }
 }

@@ -61,8 +61,8 @@ async function ready(
 ): Promise<ReadyImage> {
   const image = await inspectImage(dockerOf(attempt).engine, imageId)
   if (!image) throw new EngineError('not_found', `image ${imageId} is gone`)
-  const { id, entrypoint, cmd, user } = image
-  return { id, entrypoint, cmd, user, ...facts }
+  const { id, entrypoint, cmd, user, healthcheck } = image
+  return { id, entrypoint, cmd, user, healthcheck, ...facts }
 }
 
 const rowOf = (

@@ -10,7 +10,13 @@ import { completeDocker, reportDocker, retiredContainers, stopOldContainers } fr
 import { planDocker, planDockerCheckout } from './plan.ts'
 import { endContainers, hasObjects, removeObjects, removeVolumes, retireDocker } from './remove.ts'
 import { performDocker } from './steps.ts'
-import { containerUpstreams, takeBackContainers, takeBackImages } from './undo.ts'
+import {
+  containerUpstreams,
+  explainLeft,
+  takeBackContainers,
+  takeBackImages,
+  takeBackVariables,
+} from './undo.ts'
 
 /** Without a row nothing was created; the engine is still asked if it is reachable. */
 async function ownsObjects(attempt: Attempt): Promise<boolean> {
@@ -35,8 +41,12 @@ export const docker: Recipe = {
   stopOld: (attempt, isLeft) => (isLeft ? retireDocker(attempt) : stopOldContainers(attempt)),
   complete: completeDocker,
   report: reportDocker,
-  undo: { containers: takeBackContainers, images: takeBackImages },
-  explainFailure: async () => '',
+  undo: {
+    containers: takeBackContainers,
+    images: takeBackImages,
+    variables: takeBackVariables,
+  },
+  explainFailure: explainLeft,
   removal: {
     hasRows: ({ ledger, assignment }) => hasObjects(ledger, assignment.environmentId, null),
     owns: ownsObjects,

@@ -9,7 +9,7 @@ import type { ContainerRoute } from '../plan/plan.ts'
 import { routingOf } from '../routing.ts'
 import { answeredFrom, unproven, verifyRoute } from '../steps/route.ts'
 import { dockerOf, dockerServiceOf } from './docker-context.ts'
-import { awaitAnswer, look, placedOf, requireRunning, toSeen } from './health.ts'
+import { checkAgain, look, placedOf, requireRunning, toSeen } from './health.ts'
 import { contradiction, type ExpectedContainer, restartProblem } from './verify.ts'
 
 /** The address of every routed service of this deployment. */
@@ -37,7 +37,6 @@ async function watchAwhile(attempt: Attempt): Promise<void> {
 
 async function verifyContainer(attempt: Attempt, name: string): Promise<void> {
   const service = dockerServiceOf(attempt, name)
-  const { health } = service
   const check = async () => {
     const seen = await look(attempt, name)
     const problem = contradiction(expected(attempt, name), seen && toSeen(seen))
@@ -50,9 +49,7 @@ async function verifyContainer(attempt: Attempt, name: string): Promise<void> {
   const after = await check()
   const problem = restartProblem(name, before, after, performance.now() - since)
   if (problem !== undefined) throw unproven(problem)
-  if (service.port !== null && (health.kind === 'http' || health.kind === 'connect')) {
-    await awaitAnswer(attempt, service, { ...health, startPeriodMs: 0 })
-  }
+  await checkAgain(attempt, service)
 }
 
 export async function verifyDocker(attempt: Attempt, name: string): Promise<void> {

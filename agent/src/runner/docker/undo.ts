@@ -7,6 +7,7 @@ import { removeImage } from '../../machine/docker/images.ts'
 import { isShared } from '../../resources/garbage.ts'
 import type { Attempt } from '../attempt.ts'
 import { routeOf, routingOf } from '../routing.ts'
+import { removeVariables } from '../steps/remove-variables.ts'
 import { endContainer } from './container-end.ts'
 import { dockerOf, dockerServiceOf } from './docker-context.ts'
 
@@ -32,6 +33,33 @@ async function startOld(attempt: Attempt, row: ObjectRow): Promise<void> {
 }
 
 /**
+ * A database that starts for the first time creates its files, and an end in the middle breaks them. If another service
+ * failed, a service without an address that nothing precedes stays for the next try.
+ */
+async function isFirstStart(attempt: Attempt, row: ObjectRow): Promise<boolean> {
+  const { engine, unhealthy } = dockerOf(attempt)
+  const { ledger, assignment, settings } = attempt
+  const isService = typeof row.facts.spec === 'string' // not a release command
+  if (!isService || unhealthy.has(row.service) || routeOf(attempt, row.service)) return false
+  const others = ledger.objects.list({ environmentId: assignment.environmentId, kind: 'container' })
+  if (others.some(({ service, name }) => service === row.service && name !== row.name)) return false
+  return (await inspectOwned(engine, settings, row.name))?.state === 'running'
+}
+
+function leaveRunning(attempt: Attempt, row: ObjectRow): void {
+  dockerOf(attempt).left.add(row.service)
+  const facts = { ...row.facts, isFirstStart: true }
+  attempt.ledger.objects.put({ ...row, facts, state: 'serving' })
+}
+
+/** Tells users what a failed deployment left running; empty: nothing. */
+export async function explainLeft(attempt: Attempt): Promise<string> {
+  const names = [...dockerOf(attempt).left].join(', ')
+  if (names === '') return ''
+  return `First start, so left running for the next deployment: ${names}.`
+}
+
+/**
  * The old container of a service starts after the new one is gone, since they may share a volume. A failure of one does
  * not stop the others.
  */
@@ -52,6 +80,9 @@ export async function takeBackContainers(attempt: Attempt): Promise<void> {
     await endContainer(attempt, { ...row, facts: { ...row.facts, stopTimeoutMs } })
     attempt.output.say(`${row.name} was removed.`)
   }
+  for (const row of inState('making')) {
+    if (await isFirstStart(attempt, row).catch(() => false)) leaveRunning(attempt, row)
+  }
   const going = inState('making').filter((row) => !isLedTo(row))
   await Promise.all(going.map((row) => end(row).catch(note)))
   const stuck = new Set(inState('making').map(({ service }) => service))
@@ -67,6 +98,10 @@ export async function takeBackImages(attempt: Attempt): Promise<void> {
   const { engine } = dockerOf(attempt)
   for (const kind of ['image', 'pulled'] as const) {
     for (const row of ownRows(attempt, kind).filter(({ state }) => state === 'making')) {
+      if (dockerOf(attempt).left.has(row.service)) {
+        attempt.ledger.objects.setState(row, 'serving')
+        continue
+      }
       const isTheirs = kind === 'pulled' && isShared(attempt.ledger, row)
       const result = isTheirs ? 'in_use' : await removeImage(engine, row.name)
       // another environment uses it, so it keeps the image
@@ -74,3 +109,7 @@ export async function takeBackImages(attempt: Attempt): Promise<void> {
     }
   }
 }
+
+/** A container that stays needs its files when it restarts. */
+export const takeBackVariables = async (attempt: Attempt): Promise<void> =>
+  removeVariables(attempt, dockerOf(attempt).left)

@@ -70,7 +70,7 @@ async function watchAwhile(attempt: Attempt, name: string): Promise<void> {
 }
 
 async function verifyProcess(attempt: Attempt, service: ManualService): Promise<void> {
-  const { name, health } = service
+  const { name } = service
   const before = requireAlive(attempt, name)
   await watchAwhile(attempt, name)
   const after = requireAlive(attempt, name)
@@ -78,21 +78,13 @@ async function verifyProcess(attempt: Attempt, service: ManualService): Promise<
     throw unproven(`${name} was started again while it was watched.`)
   }
   await requireHeld(attempt, service)
-  const target = targetOf(attempt, service)
-  if (target && (health.kind === 'http' || health.kind === 'connect')) {
-    const once = { ...health, startPeriodMs: 0 }
-    const isAlive = (): void => void requireAlive(attempt, name)
-    await awaitHealthy(attempt, name, target, once, isAlive)
-  }
+  const isAlive = (): void => void requireAlive(attempt, name)
+  await awaitHealthy(attempt, service, isAlive, { startPeriodMs: 0 })
 }
 
 /** Its owner keeps it running, so Berth can only probe it. */
 async function verifyOther(attempt: Attempt, service: ManualService): Promise<void> {
-  const { name, health } = service
-  const place = targetOf(attempt, service)
-  if (!place || (health.kind !== 'http' && health.kind !== 'connect')) return
-  const once = { ...health, startPeriodMs: 0 }
-  await awaitHealthy(attempt, name, place, once, () => undefined)
+  await awaitHealthy(attempt, service, () => undefined, { startPeriodMs: 0 })
 }
 
 export async function verify(attempt: Attempt, name: string): Promise<void> {

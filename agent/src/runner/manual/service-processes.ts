@@ -3,14 +3,19 @@
 // (undo.ts) when anything fails afterwards.
 
 import { join } from 'node:path'
-import type { ManualService } from '@berth/shared/service-file'
+import type { CheckTiming, ManualService } from '@berth/shared/service-file'
 import { FailureCode } from '@berth/shared/wire'
 import type { ProcessRow } from '../../journal/ledger.ts'
 import { PROCESSES } from '../../limits/machine.ts'
 import { insideFolder } from '../../machine/files.ts'
 import { Cgroup, detectCgroups, listCgroups } from '../../machine/process/cgroups.ts'
 import { baseEnvironment } from '../../machine/process/confinement.ts'
-import { type HealthCheck, type HealthSample, judgeHealth } from '../../machine/process/health.ts'
+import {
+  askingCheck,
+  type HealthCheck,
+  type HealthSample,
+  judgeHealth,
+} from '../../machine/process/health.ts'
 import { type ProbeTarget, probe } from '../../machine/process/probes.ts'
 import { openSocket } from '../../machine/process/sockets.ts'
 import { readLastLines } from '../../service-logs/writer.ts'
@@ -32,6 +37,7 @@ import { routeOf } from '../routing.ts'
 import { newCommandContext, pathsOf } from '../steps/command.ts'
 import { environmentFacts } from '../steps/configure.ts'
 import { sectionOf } from './configure.ts'
+import { probeByCommand } from './health-command.ts'
 import { replacementOf } from './plan.ts'
 
 export function serviceOf(attempt: Attempt, name: string): ManualService {
@@ -230,23 +236,44 @@ export async function ask(
   }
 }
 
-/** `isAlive` throws when further probing is useless. */
+/** Undefined: the file wants no check, or the service has nothing to ask. */
+function askOf(
+  attempt: Attempt,
+  service: ManualService,
+): { check: CheckTiming; once: () => Promise<HealthSample> } | undefined {
+  const { name, health, run, target } = service
+  const check = askingCheck(health)
+  if (!check) return undefined
+  if (check.kind === 'command') {
+    const isAuto = target?.kind === 'auto'
+    const port = need(attempt, 'ports').get(name)
+    const env = serviceAdditions(need(attempt, 'variables'), run?.env ?? {}, { port, isAuto })
+    return { check, once: () => probeByCommand(attempt, check, env) }
+  }
+  const place = targetOf(attempt, service)
+  return place && { check, once: () => ask(attempt, name, place, check) }
+}
+
+/** False when there is nothing to ask. `isAlive` throws when further probing is useless. */
 export async function awaitHealthy(
   attempt: Attempt,
-  name: string,
-  target: ProbeTarget,
-  check: HealthCheck,
+  service: ManualService,
   isAlive: () => void,
-): Promise<void> {
+  timing: Partial<CheckTiming> = {},
+): Promise<boolean> {
+  const { name } = service
+  const asked = askOf(attempt, service)
+  if (!asked) return false
+  const check = { ...asked.check, ...timing }
   const since = performance.now()
   let failures = 0
   for (;;) {
     isAlive()
-    const sample = await ask(attempt, name, target, check)
+    const sample = await asked.once()
     isAlive()
     attempt.interruption.throwIfFired()
     const verdict = judgeHealth(check, sample, performance.now() - since, failures)
-    if (verdict.kind === 'healthy') return
+    if (verdict.kind === 'healthy') return true
     if (verdict.kind === 'unhealthy') {
       throw withLastLines(attempt, name, FailureCode.HEALTH_CHECK_FAILED, verdict.message)
     }
@@ -272,8 +299,7 @@ export async function awaitHealth(attempt: Attempt, name: string): Promise<void>
   const isAlive = (): void => void (run && requireAlive(attempt, name))
   isAlive()
   if (health.kind === 'none') return attempt.output.say(`${name} has no health check.`)
-  const target = targetOf(attempt, service)
-  if (health.kind === 'stays-up' || !target) {
+  if (!(await awaitHealthy(attempt, service, isAlive))) {
     const until = performance.now() + proofMs(attempt.settings)
     while (performance.now() < until) {
       await attempt.interruption.wait(PROCESSES.endPollMs)
@@ -281,7 +307,6 @@ export async function awaitHealth(attempt: Attempt, name: string): Promise<void>
     }
     return attempt.output.say(`${name} has stayed up for ${proofMs(attempt.settings) / 1_000} s.`)
   }
-  await awaitHealthy(attempt, name, target, health, isAlive)
   attempt.output.say(`${name} is healthy.`)
   reportGap(attempt, name)
 }

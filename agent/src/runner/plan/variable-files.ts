@@ -3,7 +3,7 @@
 // else.
 export type Values = ReadonlyMap<string, string>
 
-const quoteShell = (value: string): string => `'${value.replaceAll("'", "'\\''")}'`
+export const quoteShell = (value: string): string => `'${value.replaceAll("'", "'\\''")}'`
 
 /** `KEY='value'`: a shell reads back any text without NUL, including newlines. */
 export const renderShellFile = (values: Values): string =>

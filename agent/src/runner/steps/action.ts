@@ -104,7 +104,11 @@ function judge(action: Action, service: string, exitCode: number | undefined): C
 }
 
 /** The engine has no call to end an exec, so its processes are killed on the machine; the container continues. */
-async function endExec(attempt: Attempt, running: RunningExec, marker: string): Promise<void> {
+export async function endExec(
+  attempt: Attempt,
+  running: RunningExec,
+  marker: string,
+): Promise<void> {
   const root = await running.pid()
   if (root === undefined) return
   const tree: ProcessTree = { root, marker, cgroup: undefined, spared: new Set() }

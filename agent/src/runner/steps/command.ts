@@ -91,11 +91,14 @@ export const pathsOf = (attempt: Attempt, context: CommandContext): CommandPaths
   commit: context.commit,
 })
 
+type TakeOutput = CommandStart['onOutput']
+
 function startCommand(
   attempt: Attempt,
   step: Step,
   context: CommandContext,
   cgroup: Cgroup | undefined,
+  takeOutput: TakeOutput,
 ): RunningCommand {
   const directory = insideFolder(context.releaseDir, step.dir ?? '.')
   if (!directory) {
@@ -126,7 +129,7 @@ function startCommand(
     },
     onOutput: (source, chunk) => {
       try {
-        attempt.output.write(source, chunk)
+        takeOutput(source, chunk)
       } catch (error) {
         attempt.interruption.fail(error)
       }
@@ -189,15 +192,16 @@ async function endCommand(
 }
 
 /** Resolves with how the command ended by itself; throws on timeout and interruption. */
-async function runCommand(
+export async function runCommand(
   attempt: Attempt,
   step: Step,
   context: CommandContext,
+  takeOutput: TakeOutput = (source, chunk) => attempt.output.write(source, chunk),
 ): Promise<{ exit: Exit; isOutOfMemory: boolean }> {
   attempt.interruption.throwIfFired()
   const cgroup = commandCgroup(attempt)
   const killsBefore = cgroup?.memoryKills() ?? 0
-  const running = startCommand(attempt, step, context, cgroup)
+  const running = startCommand(attempt, step, context, cgroup, takeOutput)
   const tree: ProcessTree = {
     root: running.pid,
     marker: hasMarkerOf(attempt),

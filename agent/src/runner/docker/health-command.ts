@@ -1,0 +1,52 @@
+// A health check by command: runs inside the container, with the variables of the service. Its output is not part of the
+// log; the beginning of it explains a failure.
+import { hasShell } from '../../machine/docker/containers.ts'
+import { EngineError } from '../../machine/docker/engine-error.ts'
+import { type RunningExec, startExec } from '../../machine/docker/exec.ts'
+import type { CommandCheck, HealthSample } from '../../machine/process/health.ts'
+import { type Attempt, hasMarkerOf } from '../attempt.ts'
+import { endExec } from '../steps/action.ts'
+import { awaitEnding } from '../steps/command.ts'
+import { shownCommand, startExcerpt } from '../steps/health-command.ts'
+import { dockerOf } from './docker-context.ts'
+
+const LAUNCH = '/run/berth/launch.sh'
+
+/** An image without a shell has its variables in its configuration, and can run only a list of words. */
+async function argvIn(attempt: Attempt, id: string, { command }: CommandCheck): Promise<string[]> {
+  const words = typeof command === 'string' ? ['/bin/sh', '-c', command] : command
+  return (await hasShell(dockerOf(attempt).engine, id)) ? ['/bin/sh', LAUNCH, ...words] : words
+}
+
+export async function probeInContainer(
+  attempt: Attempt,
+  id: string,
+  check: CommandCheck,
+): Promise<HealthSample> {
+  const what = shownCommand(check)
+  const excerpt = startExcerpt()
+  const marker = hasMarkerOf(attempt)
+  let running: RunningExec
+  try {
+    running = await startExec(dockerOf(attempt).engine, id, {
+      argv: await argvIn(attempt, id, check),
+      directory: null,
+      env: [marker],
+      onOutput: (_, chunk) => excerpt.add(chunk),
+    })
+  } catch (error) {
+    if (!(error instanceof EngineError) || error.kind === 'unavailable') throw error
+    return { isHealthy: false, said: `${what} could not be started`, detail: error.message }
+  }
+  const ending = await awaitEnding(attempt, running.exited, check.timeoutMs)
+  if (ending.kind === 'exit') {
+    const { exit } = ending
+    if (exit === 0) return { isHealthy: true, said: `${what} exited with 0`, detail: '' }
+    const how = exit === undefined ? 'ended with its container' : `exited with ${exit}`
+    return { isHealthy: false, said: `${what} ${how}`, detail: excerpt.text() }
+  }
+  await endExec(attempt, running, marker)
+  attempt.interruption.throwIfFired()
+  const said = `${what} did not end in ${check.timeoutMs} ms`
+  return { isHealthy: false, said, detail: excerpt.text() }
+}
