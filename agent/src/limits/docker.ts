@@ -83,7 +83,7 @@ export const CONTAINERS = {
   oomScore: 500,
   logSize: '20m',
   logFiles: '5',
-  /** Writable /tmp of untrusted code, whose root is read-only; counts as its memory. */
+  /** A folder in memory without a size of its own, and /tmp of untrusted code; counts as memory of the container. */
   temporaryBytes: 64 * MiB,
 } as const
 

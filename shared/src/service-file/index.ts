@@ -8,6 +8,7 @@ export {
   sectionProblem,
 } from './format.ts'
 export { jsonSchema } from './json-schema.ts'
+export { isDatabaseImage } from './meaning.ts'
 export {
   ERROR_CODES,
   FILE_NAME,

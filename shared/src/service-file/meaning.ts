@@ -205,10 +205,12 @@ const DATABASES = new Set(
 const imageName = (reference: string): string =>
   (reference.split('@')[0]?.split('/').at(-1) ?? '').replace(/:.*$/, '')
 
+export const isDatabaseImage = (reference: string): boolean => DATABASES.has(imageName(reference))
+
 function warnDatabase({ node, path, isRouted }: Service, report: Report): void {
   const image = textOf(childOf(node, 'image'))
   const port = entryOf(node, 'port')
-  if (!isRouted || !port || image === undefined || !DATABASES.has(imageName(image))) return
+  if (!isRouted || !port || image === undefined || !isDatabaseImage(image)) return
   const message =
     `${join(path)} is a database with an address, so everyone can reach it; add 'public: false', ` +
     'and other services still reach it by its name'
@@ -219,11 +221,14 @@ function checkVolumes(root: TreeNode, services: Service[], report: Report): void
   const declared = itemsIn(childOf(childOf(root, 'docker'), 'volumes')).map(textOf)
   for (const { node, path } of services) {
     const places = new Set<string>()
+    for (const item of itemsIn(childOf(node, 'tmpfs'))) {
+      places.add((textOf(item) ?? '').replace(/:.*$/, '').replace(/\/$/, ''))
+    }
     for (const [index, item] of itemsIn(childOf(node, 'volumes')).entries()) {
       const [name, place = ''] = textOf(item)?.split(':') ?? []
       const folder = place.replace(/\/$/, '')
       if (folder !== '' && places.has(folder)) {
-        const message = `${join(path)} mounts two volumes at ${shown(folder)}; remove one`
+        const message = `${join(path)} mounts twice at ${shown(folder)}; remove one`
         report.error(item.span, [...path, 'volumes', index], 'invalid_value', message)
       }
       places.add(folder)

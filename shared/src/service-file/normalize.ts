@@ -74,8 +74,11 @@ function dockerService(name: string, written: WrittenDocker, at: Range): DockerS
     build: buildOf(written.build),
     image: written.image ?? null,
     command: written.command ?? null,
+    entrypoint: written.entrypoint ?? null,
+    user: written.user ?? null,
     port: written.port ?? null,
     env: variables(written.env),
+    variables: written.variables ?? null,
     release: written.release ?? null,
     dependsOn: written.depends_on ?? [],
     volumes: (written.volumes ?? []).map((volume) => {
@@ -85,6 +88,12 @@ function dockerService(name: string, written: WrittenDocker, at: Range): DockerS
     memoryBytes: written.memory === undefined ? null : sizeBytes(written.memory),
     cpus: written.cpus ?? null,
     stopTimeoutMs: msOf(written.stop_timeout) ?? STEPS.stopTimeoutMs,
+    stopSignal: written.stop_signal ?? null,
+    tmpfs: (written.tmpfs ?? []).map((mount) => {
+      const [path = '', bytes] = mount.split(':')
+      return { path, bytes: bytes === undefined ? null : sizeBytes(bytes) }
+    }),
+    shmBytes: written.shm_size === undefined ? null : sizeBytes(written.shm_size),
   }
 }
 

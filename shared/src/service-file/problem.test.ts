@@ -51,7 +51,7 @@ const CASES: Record<ProblemCode, [source: string, message: string][]> = {
     ['manual: { »deplyo: [x] }', "unknown key 'deplyo' in manual; did you mean 'deploy'?"],
     [
       'docker: { services: { web: { image: a, port: 80, »x-note: b } } }',
-      "unknown key 'x-note' in docker.services.web; known keys: build, image, command, port, public, domain, path, default, auth, health, env, release, depends_on, volumes, memory, cpus, stop_timeout",
+      "unknown key 'x-note' in docker.services.web; known keys: build, image, command, entrypoint, user, port, public, domain, path, default, auth, health, env, variables, release, depends_on, volumes, tmpfs, shm_size, memory, cpus, stop_timeout, stop_signal",
     ],
     [
       'docker: { services: { web: { image: a, port: 80, »environment: { A: b } } } }',

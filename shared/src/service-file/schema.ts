@@ -11,6 +11,7 @@ import {
   dockerHealth,
   domain,
   env,
+  envKey,
   image,
   manualHealth,
   name,
@@ -20,9 +21,12 @@ import {
   retention,
   size,
   stepTimeout,
+  stopSignal,
   stopTimeout,
+  tmpfs,
   unprintable,
   urlPath,
+  user,
   volume,
 } from './values.ts'
 import { about, also, flag, list, map, named, say, text } from './vocabulary.ts'
@@ -76,6 +80,15 @@ const dockerService = map(
           'is executed as it is.',
       },
     ).optional(),
+    entrypoint: list(
+      say(z.string(), { expects: 'text' }),
+      { noun: 'word', expects: 'a list of words such as [/app/start], or []' },
+      {
+        description:
+          "Replaces the image's entrypoint and its command. An empty list removes the entrypoint.",
+      },
+    ).optional(),
+    user: about(user, "User of the processes. Default: the image's.").optional(),
     port: about(
       port,
       'Port the service listens on inside its container. Without it the service is not routed. ' +
@@ -85,6 +98,16 @@ const dockerService = map(
     ...routing,
     health: dockerHealth.optional(),
     env: env.optional(),
+    variables: list(
+      envKey,
+      { noun: 'variable', expects: 'a list of variables', max: SERVICE_FILE.env, isUnique: true },
+      {
+        description:
+          'Custom variables that this service gets. Default: all of them. Its env and the system ' +
+          'variables are always there.',
+        examples: [['DATABASE_URL']],
+      },
+    ).optional(),
     release: about(
       text(),
       'Command run once in a fresh container of this service, with its variables, before ' +
@@ -107,12 +130,23 @@ const dockerService = map(
           'nor are /proc, /sys, /dev and /run/berth.',
       },
     ).optional(),
+    tmpfs: list(
+      tmpfs,
+      { noun: 'path', max: SERVICE_FILE.volumes, isUnique: true },
+      {
+        description:
+          'Folders in memory, as /path or /path:size, empty at each start. They count against the ' +
+          'memory limit. Default size 64m.',
+      },
+    ).optional(),
+    shm_size: about(size, 'Size of /dev/shm. Default 64m.').optional(),
     memory: about(size, 'Memory limit.').optional(),
     cpus: about(cpus, 'CPU limit, in cores.').optional(),
     stop_timeout: about(
       stopTimeout,
       'Time between the stop signal and the kill. Default 10s.',
     ).optional(),
+    stop_signal: about(stopSignal, "Signal that asks it to stop. Default: the image's.").optional(),
   },
   { id: 'dockerService' },
   {

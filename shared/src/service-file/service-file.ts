@@ -45,14 +45,22 @@ export interface DockerService extends Routing {
   image: string | null
   /** A text runs through `/bin/sh -c`, a list is executed directly. */
   command: string | string[] | null
+  /** Null: the image's; empty: none. */
+  entrypoint: string[] | null
+  user: string | null
   port: number | null
   env: Variables
+  /** Custom variables that it gets; null: all. */
+  variables: string[] | null
   release: string | null
   dependsOn: string[]
   volumes: { name: string; path: string; readOnly: boolean }[]
   memoryBytes: number | null
   cpus: number | null
   stopTimeoutMs: number
+  stopSignal: string | null
+  tmpfs: { path: string; bytes: number | null }[]
+  shmBytes: number | null
   /** The file names no check, so a HEALTHCHECK of the image decides. */
   asksImage: boolean
 }

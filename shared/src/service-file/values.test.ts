@@ -179,7 +179,7 @@ describe('a volume', () => {
   it('has a folder of its own', () => {
     const volumes = ['data:/srv', 'more:/srv/', 'more:/other']
     expect(messagesFor({ image: 'a', volumes }, ['data', 'more'])).toEqual([
-      'docker.services.web mounts two volumes at /srv; remove one',
+      'docker.services.web mounts twice at /srv; remove one',
     ])
   })
 })

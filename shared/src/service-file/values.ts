@@ -47,7 +47,7 @@ function nameFault(value: string): Fault | undefined {
   return { code, says, suggestion }
 }
 
-const envKey = say(
+export const envKey = say(
   z.string().regex(OWN_VARIABLE_KEY),
   { expects: 'a name of letters, digits and underscores', fault: envKeyFault },
   { id: 'envKey' },
@@ -210,6 +210,11 @@ const NEEDED = '/ /bin /boot /etc /lib /lib32 /lib64 /libx32 /run /sbin /usr /va
 function volumeFault(value: string): Fault | undefined {
   const [from = '', path = ''] = value.split(':')
   if (!NAME.test(from) || !path.startsWith('/')) return undefined
+  return mountFault(path, value)
+}
+
+/** Where nothing of the kernel, of Berth or of the image is hidden. */
+function mountFault(path: string, value: string): Fault | undefined {
   if (path.length > SERVICE_FILE.pathCharacters) {
     return { says: `must have a path of at most ${SERVICE_FILE.pathCharacters} characters` }
   }
@@ -228,6 +233,33 @@ function volumeFault(value: string): Fault | undefined {
 export const volume = say(z.string().regex(/^[a-z][a-z0-9-]{0,38}:\/[^:]+(:ro)?$/), {
   expects: 'name:/path or name:/path:ro, with a name from docker.volumes',
   fault: volumeFault,
+})
+
+/** In memory; the size counts against the memory of the service. */
+export const tmpfs = say(z.string().regex(/^\/[^:]+(:[1-9][0-9]{0,6}(k|m|g))?$/), {
+  expects: 'a path such as /cache or /cache:256m',
+  fault: (value) => {
+    const [path = ''] = value.split(':')
+    return path.startsWith('/') ? mountFault(path, value) : undefined
+  },
+})
+
+const USER_PART = '(?:[0-9]{1,9}|[a-z_][a-z0-9_.-]{0,31})'
+export const user = say(z.string().regex(new RegExp(`^${USER_PART}(?::${USER_PART})?$`)), {
+  expects: 'a user such as 1000, 1000:1000 or app (in quotes, if it is a number)',
+})
+
+export const STOP_SIGNALS = [
+  'SIGTERM',
+  'SIGINT',
+  'SIGQUIT',
+  'SIGHUP',
+  'SIGUSR1',
+  'SIGUSR2',
+  'SIGWINCH',
+] as const
+export const stopSignal = say(z.enum(STOP_SIGNALS), {
+  expects: `one of ${STOP_SIGNALS.join(', ')}`,
 })
 
 /** `*`, `**`, `?`, `[…]`, `{a,b}`; bounded, because each `**` and each brace multiplies the work. */

@@ -38,6 +38,11 @@ export interface ContainerSpec {
   /** Absent for the image's own. */
   user?: string
   workingDir?: string
+  /** Null or absent for the image's own. */
+  stopSignal?: string | null
+  tmpfs?: { path: string; bytes: number | null }[]
+  /** Null or absent for the engine's default. */
+  shmBytes?: number | null
 }
 
 export type RestartPolicy = 'no' | 'unless-stopped'
@@ -75,6 +80,8 @@ export function openFiles(limits = readFileSync('/proc/self/limits', 'utf8')): n
   return Math.min(CONTAINERS.files, hard === undefined ? CONTAINERS.files : Number(hard))
 }
 
+const tmpfsOptions = (bytes: number): string => `rw,nosuid,nodev,mode=1777,size=${bytes}`
+
 const toHostConfig = (spec: ContainerSpec): HostConfig => ({
   Memory: spec.memoryBytes,
   MemorySwap: spec.memoryBytes, // equal to Memory: no swap
@@ -84,12 +91,15 @@ const toHostConfig = (spec: ContainerSpec): HostConfig => ({
   SecurityOpt: ['no-new-privileges'],
   CapDrop: ['ALL'],
   CapAdd: spec.untrusted ? [] : CAPABILITIES,
-  ...(spec.untrusted
-    ? {
-        ReadonlyRootfs: true,
-        Tmpfs: { '/tmp': `rw,nosuid,nodev,mode=1777,size=${CONTAINERS.temporaryBytes}` },
-      }
-    : {}),
+  ...(spec.untrusted ? { ReadonlyRootfs: true } : {}),
+  Tmpfs: Object.fromEntries([
+    ...(spec.untrusted ? [['/tmp', tmpfsOptions(CONTAINERS.temporaryBytes)]] : []),
+    ...(spec.tmpfs ?? []).map(({ path, bytes }) => [
+      path,
+      tmpfsOptions(bytes ?? CONTAINERS.temporaryBytes),
+    ]),
+  ]),
+  ...(spec.shmBytes ? { ShmSize: spec.shmBytes } : {}),
   Ulimits: [{ Name: 'nofile', Soft: openFiles(), Hard: openFiles() }],
   OomScoreAdj: CONTAINERS.oomScore,
   LogConfig: {
@@ -117,6 +127,7 @@ export async function createContainer(engine: Engine, spec: ContainerSpec): Prom
     Labels: spec.labels,
     Tty: false,
     OpenStdin: false,
+    ...(spec.stopSignal ? { StopSignal: spec.stopSignal } : {}),
     StopTimeout: Math.ceil(spec.stopTimeoutMs / 1_000),
     HostConfig: toHostConfig(spec),
     NetworkingConfig: { EndpointsConfig: { [spec.network]: { Aliases: spec.aliases } } },

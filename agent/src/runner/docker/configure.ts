@@ -3,6 +3,7 @@
 import { chmodSync, existsSync, mkdirSync, readFileSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
+import { type DockerService, isDatabaseImage } from '@berth/shared/service-file'
 import { FailureCode } from '@berth/shared/wire'
 import { replaceFile } from '../../machine/atomic-files.ts'
 import { type EngineFacts, engineFacts, engineFactsAgain } from '../../machine/docker/engine.ts'
@@ -103,6 +104,22 @@ export function variableFiles(attempt: Attempt, service: string): VariableFiles 
   }
 }
 
+/** Hints about values that a service lacks, or gets without need. */
+function adviseOnVariables(
+  { output }: Attempt,
+  { name, variables, image }: DockerService,
+  custom: ReadonlySet<string>,
+): void {
+  const absent = (variables ?? []).filter((key) => !custom.has(key))
+  if (absent.length > 0) {
+    output.say(`Warning: ${name} lists variables that are not set: ${absent.join(', ')}.`)
+  }
+  if (variables !== null || image === null || custom.size === 0 || !isDatabaseImage(image)) return
+  output.say(
+    `Hint: ${name} is a database and gets all ${custom.size} custom variables. Name those it needs in 'variables'.`,
+  )
+}
+
 export async function writeDockerVariables(attempt: Attempt): Promise<void> {
   const docker = dockerOf(attempt)
   const { services } = dockerSectionOf(attempt)
@@ -116,9 +133,16 @@ export async function writeDockerVariables(attempt: Attempt): Promise<void> {
   })
   attempt.results.variables = resolved
   ensureLauncher(attempt)
-  for (const { name, env } of services) {
-    const own = Object.entries(weakerAdditions(env, resolved.strong))
-    const all = [...new Map([...own, ...resolved.values])]
+  const custom = new Set(resolved.secretKeys)
+  for (const service of services) {
+    const { name, env, variables } = service
+    const isHidden = (key: string): boolean =>
+      variables !== null && custom.has(key) && !variables.includes(key)
+    const strong = new Set([...resolved.strong].filter((key) => !isHidden(key)))
+    const own = Object.entries(weakerAdditions(env, strong))
+    const given = [...resolved.values].filter(([key]) => !isHidden(key))
+    const all = [...new Map([...own, ...given])]
+    adviseOnVariables(attempt, service, custom)
     const values = new Map(all.sort(([a], [b]) => (a < b ? -1 : 1)))
     const files = variableFiles(attempt, name)
     // 0444 in a folder that only root can enter: the engine mounts the files, and the image's user can read them

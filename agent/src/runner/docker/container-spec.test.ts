@@ -58,6 +58,9 @@ describe('a container', () => {
     )
     expect(['1000', '1000:0'].map((user) => userOf(user))).toEqual(['1000', '1000:0'])
     expect(userOf('root', false)).toBeUndefined()
+    const own = service("port: 80, user: '0:0'")
+    expect(serviceContainer(own, { ...facts, isUntrusted: true }).user).toBe('65534:65534')
+    expect(serviceContainer(own, facts).user).toBe('0:0')
   })
 
   it('without a shell gets its variables plainly; a stronger PORT wins', () => {
@@ -77,6 +80,9 @@ describe('a container', () => {
     ['port: 80', ['/entry', 'serve']],
     ["command: 'node a b', port: 80", ['/entry', '/bin/sh', '-c', 'node a b']],
     ['command: [node, a b], port: 80', ['/entry', 'node', 'a b']],
+    ['entrypoint: [/tini, --], port: 80', ['/tini', '--']],
+    ['entrypoint: [/tini], command: [node], port: 80', ['/tini', 'node']],
+    ['entrypoint: [], port: 80', ['serve']],
   ])('runs the program of %s', (settings, program) => {
     expect(programOf(service(settings), image)).toEqual(program)
   })
@@ -103,6 +109,11 @@ describe('a container', () => {
       text('port: 80, command: x'),
       text("port: 80, volumes: ['data:/x']"),
       text('port: 80, stop_timeout: 3s'),
+      text('port: 80, entrypoint: [x]'),
+      text('port: 80, user: app'),
+      text('port: 80, stop_signal: SIGINT'),
+      text('port: 80, tmpfs: [/x]'),
+      text('port: 80, shm_size: 1m'),
       text('port: 80', { imageId: 'b' }),
       text('port: 80', { values: new Map([['A', '2']]) }),
       text('port: 80', { limits: { ...facts.limits, memoryBytes: 7 } }),

@@ -71,17 +71,26 @@ export interface ContainerSpec {
   untrusted: boolean
   /** Absent: the image's own. */
   user?: string
+  /** Null: the image's own. */
+  stopSignal: string | null
+  tmpfs: { path: string; bytes: number | null }[]
+  /** Null: the engine's default. */
+  shmBytes: number | null
 }
 
 /** For a fork's image, only a numeric user is certain not to be root. */
 const untrustedUser = (user: string): string =>
   /^[1-9][0-9]*(?::[0-9]+)?$/.test(user) ? user : '65534:65534'
 
-/** A string runs in a shell, a list is executed directly; the image's entrypoint stays in front of both. */
+/**
+ * A string runs in a shell, a list is executed directly; the image's entrypoint stays in front of both. The image's
+ * command belongs to the image's entrypoint, so another entrypoint does not get it.
+ */
 export function programOf(service: DockerService, image: ImageFacts): string[] {
-  const { command } = service
+  const { command, entrypoint } = service
   const own = typeof command === 'string' ? ['/bin/sh', '-c', command] : command
-  return [...image.entrypoint, ...(own ?? image.cmd)]
+  if (entrypoint && entrypoint.length > 0) return [...entrypoint, ...(own ?? [])]
+  return [...(entrypoint ?? image.entrypoint), ...(own ?? image.cmd)]
 }
 
 /** Like an action: only the command, without the image's entrypoint. */
@@ -90,6 +99,14 @@ const releaseProgram = (command: string): string[] => ['/bin/sh', '-eu', '-c', c
 const plainEnv = (service: DockerService, values: Values | undefined): string[] => {
   const port: [string, string][] = service.port === null ? [] : [['PORT', String(service.port)]]
   return [...new Map([...port, ...(values ?? [])])].map(([key, value]) => `${key}=${value}`)
+}
+
+function userOf(
+  { user }: DockerService,
+  { isUntrusted, image }: ContainerFacts,
+): Pick<ContainerSpec, 'user'> {
+  if (isUntrusted) return { user: untrustedUser(user ?? image.user) }
+  return user === null ? {} : { user }
 }
 
 function specOf(
@@ -127,7 +144,10 @@ function specOf(
     // a broken version must not crash-loop, so restarts begin after verification
     restart: 'no',
     untrusted: facts.isUntrusted,
-    ...(facts.isUntrusted ? { user: untrustedUser(facts.image.user) } : {}),
+    ...userOf(service, facts),
+    stopSignal: service.stopSignal,
+    tmpfs: service.tmpfs,
+    shmBytes: service.shmBytes,
   }
 }
 
@@ -143,7 +163,8 @@ export function specText(
   service: DockerService,
   facts: { imageId: string; values: Values; limits: Limits; isUntrusted: boolean },
 ): string {
-  const { command, port, volumes, stopTimeoutMs } = service
+  const { command, entrypoint, user, port, volumes, stopTimeoutMs, stopSignal } = service
+  const { tmpfs, shmBytes } = service
   return JSON.stringify({
     image: facts.imageId,
     command,
@@ -153,6 +174,12 @@ export function specText(
     limits: facts.limits,
     untrusted: facts.isUntrusted,
     values: [...facts.values],
+    // absent keys leave the fingerprint of earlier agents as it was, so that an upgrade restarts no database
+    entrypoint: entrypoint ?? undefined,
+    user: user ?? undefined,
+    stopSignal: stopSignal ?? undefined,
+    tmpfs: tmpfs.length > 0 ? tmpfs : undefined,
+    shmBytes: shmBytes ?? undefined,
   })
 }
 

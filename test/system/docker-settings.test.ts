@@ -1,5 +1,6 @@
-// Health of docker services: checks by command, by port and by the image, services without an address, and a database
-// whose first start takes long or happens beside a service that fails. Each has its own environment.
+// Settings of docker services: health checks by command, by port and by the image, services without an address, a
+// database whose first start takes long or happens beside a service that fails, and what a container runs with. Each has
+// its own environment.
 import { readFileSync } from 'node:fs'
 import { AttemptState, FailureCode } from '@berth/shared/wire'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -150,5 +151,35 @@ describe.skipIf(!dockerEngine() || missing('caddy') || !isRoot)('a docker servic
       { environmentId: 67, host: 'e67.test' },
     )
     expect(await refusal(refused)).toMatch(/^GET \/ got no answer on port 1/)
+  })
+
+  it('runs with the entrypoint, user, folders, signal and variables that the file names', async () => {
+    const yaml = `docker:
+  services:
+    web:
+      build: .
+      port: 8080
+      entrypoint: [/bin/sh, -ec]
+      command: ['{ id -u; id -g; df -k /srv /dev/shm; env; } > /srv/index.html; exec httpd -f -p 8080 -h /srv']
+      user: '1000:1001'
+      tmpfs: ['/srv:8m']
+      shm_size: 32m
+      stop_signal: SIGINT
+      env: { HIDDEN: default }
+      variables: [GIVEN, ABSENT]
+    other: { build: ., port: 8080, public: false }
+`
+    const request = { environmentId: 68, host: 'e68.test', variables: { GIVEN: 'a', HIDDEN: 'b' } }
+    const log = await succeeds(await run({ '.service.yml': yaml }, request))
+    expect(log).toContain('Warning: web lists variables that are not set: ABSENT.')
+    const { text } = await host.get('e68.test')
+    expect(text).toMatch(/^1000\n1001\n/)
+    expect(text).toMatch(/ 8192 .*\/srv\n.* 32768 .*\/dev\/shm\n/)
+    expect(text).toMatch(/^GIVEN=a$/m)
+    expect(text).toMatch(/^HIDDEN=default$/m)
+    expect(text).toMatch(/^SERVICE_DOMAIN=e68\.test$/m)
+    const [web] = await containersOf(68, 'web')
+    const container = (await host.engine.docker()).getContainer(web?.id ?? '')
+    expect((await container.inspect()).Config).toMatchObject({ StopSignal: 'SIGINT' })
   })
 })
