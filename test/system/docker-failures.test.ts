@@ -109,6 +109,29 @@ describe.skipIf(!dockerEngine() || missing('caddy') || !isRoot)('a failed deploy
     expect(failed.log()).toContain('-web-')
   })
 
+  it.each([
+    ['another port', '0.0.0.0:4000'],
+    ['loopback', '127.0.0.1:8080'],
+  ])('of a program on %s names it before the deployment ends', async (_name, place) => {
+    repository.commit(
+      httpd(
+        'two',
+        yaml(
+          `command: 'exec httpd -f -p ${place} -h /www', health: { path: /, start_period: 10m }`,
+        ),
+      ),
+    )
+    const deployment = host.begin(repository)
+    newest = deployment
+    const shown = place.replaceAll('.', '\\.')
+    const warning = new RegExp(
+      `Warning: web listens on ${shown}, but its port is 8080: listen on 0\\.0\\.0\\.0:\\$PORT\\.`,
+    )
+    await eventually(() => warning.test(deployment.log()) || undefined, 'the warning')
+    deployment.stop('seen')
+    expect((await deployment.verdict()).state).toBe(AttemptState.CANCELED)
+  })
+
   it('of a container that ends comes at once, with its exit code', async () => {
     const failed = await fails(yaml("command: 'echo no database; exit 7', health: /"))
     const verdict = await failed.verdict()
@@ -133,7 +156,9 @@ describe.skipIf(!dockerEngine() || missing('caddy') || !isRoot)('a failed deploy
     const failed = await fails(yaml(`command: '${eat}', memory: 16m, health: /`))
     const verdict = await failed.verdict()
     expect(verdict).toMatchObject({ code: FailureCode.OUT_OF_MEMORY, failedStepId: 'health:web' })
-    expect(verdict.message).toContain('web was stopped by the kernel')
+    expect(verdict.message).toMatch(
+      /^web was stopped by the kernel after .* it needed more than its 16 MiB\. Raise 'memory' of web in \.service\.yml\./,
+    )
   })
 
   it('of a release command keeps the version before', async () => {

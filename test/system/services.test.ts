@@ -21,6 +21,10 @@ describe('with an automatic port', () => {
   it.each([
     ['crash', /^web stopped with exit code 9 after .* Its last line: cannot find the database$/],
     ['sick', /^GET \/up answered 500 twice in a row \(first bytes: not well\)\./],
+    [
+      'elsewhere',
+      /web listens on 127\.0\.0\.1:\d+, but its port is \d+: listen on 127\.0\.0\.1:\$PORT\./,
+    ],
     ['deaf', /^GET \/up got no answer on port \d+ twice in a row \(ECONNREFUSED\)\./],
   ])('a version that is %s never replaces the one before', async (mode, message) => {
     if (fixture.rows(10).length === 0) await fixture.deployed(10, { version: 'good' })

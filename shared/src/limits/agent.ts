@@ -25,6 +25,8 @@ export const STEPS = {
   /** Part of an unexpected answer shown in the message. */
   healthBodyBytes: 500,
   healthFastForMs: 2 * SECOND,
+  /** A program that does not answer for this long is looked at: it may listen elsewhere. */
+  healthExplainMs: 3 * SECOND,
   stayedUpMs: 3 * SECOND,
   stopTimeoutMs: 10 * SECOND,
   restartMs: SECOND,

@@ -158,7 +158,7 @@ describe('the proof', () => {
     [{ state: 'exited', exitCode: 3 }, 'web stopped with exit code 3.'],
     [
       { state: 'exited', outOfMemory: true },
-      'web was stopped by the kernel: it needed more memory than it may have.',
+      "web was stopped by the kernel: it needed more than its memory limit. Raise 'memory' of web in .service.yml.",
     ],
   ])('objects to %o', (change, sentence) => {
     expect(contradiction(expected, { ...seen, ...change })).toBe(sentence)
@@ -178,7 +178,7 @@ describe('the proof', () => {
     const starved = { ...seen, outOfMemory: true }
     expect(restartProblem('web', seen, starved, 1)).toContain('stopped by the kernel')
     expect(restartProblem('web', starved, starved, 1)).toBeUndefined()
-    expect(describeEnd('db', { ...seen, exitCode: 1 }, 1_234)).toBe(
+    expect(describeEnd('db', { ...seen, exitCode: 1 }, { upMs: 1_234 })).toBe(
       'db stopped after 1.2 s with exit code 1.',
     )
   })

@@ -26,6 +26,7 @@ import { fingerprint } from '../../machine/spec-key.ts'
 import { guardServer } from '../../resources/firewall.ts'
 import { type Attempt, need } from '../attempt.ts'
 import { StepFailure } from '../failure.ts'
+import { neededMemory } from '../plan/ceilings.ts'
 import { routeOf } from '../routing.ts'
 import { variableFiles } from './configure.ts'
 import {
@@ -328,7 +329,9 @@ async function runRelease(attempt: Attempt, service: DockerService, id: string):
     await follow(attempt, id, signal)
     const end = await waitContainer(engine, id, signal)
     if (end.outOfMemory) {
-      throw fail(FailureCode.OUT_OF_MEMORY, 'was stopped by the kernel: it needed more memory')
+      const { memoryBytes } = dockerOf(attempt).limits.get(service.name) ?? {}
+      const why = neededMemory(service.name, memoryBytes).replace(/\.$/, '')
+      throw fail(FailureCode.OUT_OF_MEMORY, `was stopped by the kernel: ${why}`)
     }
     if (end.exitCode === 0) return
     throw fail(FailureCode.RELEASE_FAILED, `exited with ${end.exitCode}`, end.exitCode)

@@ -12,6 +12,7 @@ import {
   type HealthSample,
   judgeHealth,
 } from '../../machine/process/health.ts'
+import { explainListening, listListening } from '../../machine/process/listening.ts'
 import { probe } from '../../machine/process/probes.ts'
 import { proofMs } from '../../settings.ts'
 import type { Attempt } from '../attempt.ts'
@@ -63,7 +64,8 @@ export async function requireRunning(attempt: Attempt, service: string): Promise
   const isKnown = known.startedAt > 0 && seen.endedAt !== undefined
   // a container that exits immediately ends before the engine has recorded its start
   const upMs = isKnown ? Math.max(0, Date.parse(seen.endedAt ?? '') - known.startedAt) : undefined
-  const text = describeEnd(service, known, upMs)
+  const { memoryBytes } = dockerOf(attempt).limits.get(service) ?? {}
+  const text = describeEnd(service, known, { upMs, memoryBytes })
   const code = seen.outOfMemory ? FailureCode.OUT_OF_MEMORY : FailureCode.HEALTH_CHECK_FAILED
   throw await withLastLines(attempt, service, code, text)
 }
@@ -104,15 +106,27 @@ async function awaitAnswer(
   const { name } = service
   const since = performance.now()
   let failures = 0
+  let advice: string | undefined
   for (;;) {
     const sample = await askOnce(attempt, service, check)
     attempt.interruption.throwIfFired()
     // a healthy answer does not count if the container has exited since; a failed one may have that cause
-    await requireRunning(attempt, name)
-    const verdict = judgeHealth(check, sample, performance.now() - since, failures)
+    const { pid } = await requireRunning(attempt, name)
+    const elapsedMs = performance.now() - since
+    const verdict = judgeHealth(check, sample, elapsedMs, failures)
     if (verdict.kind === 'healthy') return
+    if (
+      check.kind !== 'command' &&
+      (elapsedMs > STEPS.healthExplainMs || verdict.kind === 'unhealthy')
+    ) {
+      const port = check.port ?? service.port ?? 0
+      const found = explainListening(name, listListening(pid ?? 0), { port, fromOutside: true })
+      if (found !== undefined && found !== advice) attempt.output.say(`Warning: ${found}`)
+      advice = found
+    }
     if (verdict.kind === 'unhealthy') {
-      throw await withLastLines(attempt, name, FailureCode.HEALTH_CHECK_FAILED, verdict.message)
+      const message = advice ? `${verdict.message} ${advice}` : verdict.message
+      throw await withLastLines(attempt, name, FailureCode.HEALTH_CHECK_FAILED, message)
     }
     failures = verdict.failures
     await attempt.interruption.wait(verdict.waitMs)

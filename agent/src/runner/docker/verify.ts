@@ -1,6 +1,7 @@
 // Compares a container with what was deployed: returns the first fact that does not hold, or how the container ended,
 // as a sentence. PURE: the caller inspects and waits. A service counts as running only when nothing here objects.
 import type { DockerService } from '@berth/shared/service-file'
+import { neededMemory } from '../plan/ceilings.ts'
 import { shortId } from './container-spec.ts'
 
 /** A container as the engine shows it. */
@@ -13,6 +14,8 @@ export interface SeenContainer {
   startedAt: number
   imageId: string
   labels: Readonly<Record<string, string>>
+  /** Of its first process; undefined while it does not run. */
+  pid?: number | undefined
 }
 
 export interface ExpectedContainer {
@@ -79,14 +82,18 @@ export function restartProblem(
     return `${service} was started again while it was watched.`
   }
   if (!after.outOfMemory || before.outOfMemory) return undefined
-  return `A process of ${service} was stopped by the kernel: it needed more memory than it may have.`
+  return `A process of ${service} was stopped by the kernel: ${neededMemory(service)}`
 }
 
-/** Why a container that should run has ended; `upMs` when it is known. */
-export function describeEnd(service: string, seen: SeenContainer, upMs?: number): string {
+/** Why a container that should run has ended; with its time and limit where they are known. */
+export function describeEnd(
+  service: string,
+  seen: SeenContainer,
+  { upMs, memoryBytes }: { upMs?: number | undefined; memoryBytes?: number | undefined } = {},
+): string {
   const after = upMs === undefined ? '' : ` after ${(upMs / 1_000).toFixed(1)} s`
   if (seen.outOfMemory) {
-    return `${service} was stopped by the kernel${after}: it needed more memory than it may have.`
+    return `${service} was stopped by the kernel${after}: ${neededMemory(service, memoryBytes)}`
   }
   return `${service} stopped${after} with exit code ${seen.exitCode}.`
 }

@@ -3,6 +3,7 @@
 // (undo.ts) when anything fails afterwards.
 
 import { join } from 'node:path'
+import { STEPS } from '@berth/shared'
 import type { CheckTiming, ManualService } from '@berth/shared/service-file'
 import { FailureCode } from '@berth/shared/wire'
 import type { ProcessRow } from '../../journal/ledger.ts'
@@ -16,11 +17,18 @@ import {
   type HealthSample,
   judgeHealth,
 } from '../../machine/process/health.ts'
+import { explainListening, listListening } from '../../machine/process/listening.ts'
 import { type ProbeTarget, probe } from '../../machine/process/probes.ts'
+import { readSocketInodes } from '../../machine/process/processes.ts'
 import { openSocket } from '../../machine/process/sockets.ts'
 import { readLastLines } from '../../service-logs/writer.ts'
 import { proofMs } from '../../settings.ts'
-import { instructionsOf, startService, stopService } from '../../supervise/control.ts'
+import {
+  instructionsOf,
+  listServiceProcesses,
+  startService,
+  stopService,
+} from '../../supervise/control.ts'
 import {
   type Instructions,
   isSupervised,
@@ -31,6 +39,7 @@ import {
 } from '../../supervise/instructions.ts'
 import { type Attempt, accountOf, environmentName, need } from '../attempt.ts'
 import { StepFailure } from '../failure.ts'
+import { neededMemory } from '../plan/ceilings.ts'
 import { serviceAdditions } from '../plan/variables.ts'
 import type { Upstream } from '../routing.ts'
 import { routeOf } from '../routing.ts'
@@ -200,7 +209,8 @@ export function requireAlive(attempt: Attempt, name: string): ServiceState {
     const { lastEnd } = state
     const after = `${(lastEnd.upMs / 1_000).toFixed(1)} s`
     if (lastEnd.isOutOfMemory) {
-      const text = `${name} was stopped by the kernel after ${after}: it needed more memory than it may have.`
+      const why = neededMemory(name, need(attempt, 'limits').get(name)?.memoryBytes)
+      const text = `${name} was stopped by the kernel after ${after}: ${why}`
       throw withLastLines(attempt, name, FailureCode.OUT_OF_MEMORY, text)
     }
     const text = `${name} ${describeEnd(lastEnd)} after ${after}.`
@@ -254,6 +264,20 @@ function askOf(
   return place && { check, once: () => ask(attempt, name, place, check) }
 }
 
+/** What the service's own processes listen on, if not on its port. */
+function explainOwn(attempt: Attempt, service: ManualService): string | undefined {
+  const port = need(attempt, 'ports').get(service.name)
+  const row = rowsOf(attempt).find(
+    ({ service: name, taskId }) => name === service.name && taskId === attempt.assignment.taskId,
+  )
+  if (port === undefined || !row || askingCheck(service.health)?.kind === 'command')
+    return undefined
+  const members = listServiceProcesses(attempt.settings, instructionsOf(row))
+  const inodes = new Set(members.flatMap(({ pid }) => [...readSocketInodes(pid)]))
+  const own = listListening('self').filter(({ inode }) => inodes.has(inode))
+  return explainListening(service.name, own, { port, fromOutside: false })
+}
+
 /** False when there is nothing to ask. `isAlive` throws when further probing is useless. */
 export async function awaitHealthy(
   attempt: Attempt,
@@ -267,15 +291,23 @@ export async function awaitHealthy(
   const check = { ...asked.check, ...timing }
   const since = performance.now()
   let failures = 0
+  let advice: string | undefined
   for (;;) {
     isAlive()
     const sample = await asked.once()
+    const elapsedMs = performance.now() - since
     isAlive()
     attempt.interruption.throwIfFired()
-    const verdict = judgeHealth(check, sample, performance.now() - since, failures)
+    const verdict = judgeHealth(check, sample, elapsedMs, failures)
     if (verdict.kind === 'healthy') return true
+    if (elapsedMs > STEPS.healthExplainMs || verdict.kind === 'unhealthy') {
+      const found = explainOwn(attempt, service)
+      if (found !== undefined && found !== advice) attempt.output.say(`Warning: ${found}`)
+      advice = found
+    }
     if (verdict.kind === 'unhealthy') {
-      throw withLastLines(attempt, name, FailureCode.HEALTH_CHECK_FAILED, verdict.message)
+      const message = advice ? `${verdict.message} ${advice}` : verdict.message
+      throw withLastLines(attempt, name, FailureCode.HEALTH_CHECK_FAILED, message)
     }
     failures = verdict.failures
     await attempt.interruption.wait(verdict.waitMs)

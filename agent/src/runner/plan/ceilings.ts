@@ -102,3 +102,12 @@ function shareCpus(services: readonly Ask[], most: Ceiling, usual: Limits): numb
   }
   return Math.min(usual.cpus, left)
 }
+
+/** For a process that the kernel ended; names the limit and the key that raises it. */
+export function neededMemory(service: string, memoryBytes?: number): string {
+  const limit =
+    memoryBytes === undefined
+      ? 'its memory limit'
+      : `its ${Math.round(memoryBytes / 1_024 ** 2)} MiB`
+  return `it needed more than ${limit}. Raise 'memory' of ${service} in .service.yml.`
+}
