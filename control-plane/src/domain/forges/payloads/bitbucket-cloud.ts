@@ -42,7 +42,8 @@ export function parseBitbucketCloud(delivery: Delivery): NormalisedEvent {
   const action = Object.hasOwn(ACTIONS, key) ? ACTIONS[key] : undefined
   if (action === undefined) return otherEvent(delivery, key)
   const { body, provider, deliveryId } = delivery
-  const ended = ENDED[String(at(body, 'pullrequest.state'))]
+  const state = at(body, 'pullrequest.state')
+  const ended = typeof state === 'string' && Object.hasOwn(ENDED, state) ? ENDED[state] : undefined
   return {
     kind: 'pull_request',
     // an ended pull request can still be edited, and stays ended

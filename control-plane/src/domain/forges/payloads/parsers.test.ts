@@ -340,6 +340,17 @@ describe('what is not understood says where', () => {
     expect(result.ok && eventName(result.event)).toBe('pull_request.__proto__')
     expect(({} as Record<string, unknown>).number).toBeUndefined()
   })
+
+  test.each(['"constructor"', '"__proto__"', '{ "toString": 1 }', '[]', '7'])(
+    'a state of Bitbucket that is %s ends no pull request and not the parser',
+    (state) => {
+      const f = fixture('bitbucket_cloud', 'updated')
+      const body = f.body.replace(/"state":\s*"OPEN"/, `"state":${state}`)
+      expect(body).not.toBe(f.body)
+      const result = parseFixture({ ...f, body })
+      expect(result.ok && eventName(result.event)).toBe('pull_request.updated')
+    },
+  )
 })
 
 test('addresses that are no web addresses are not kept', () => {
