@@ -172,6 +172,10 @@ describe.skipIf(skipped)('over certificates', () => {
   })
 
   test('ssh -- COMMAND: its words as they are, its exit code; a shell gets a terminal', async () => {
+    const line = await berth(['ssh', ...WHERE, '--', 'echo one; echo two | tr a-z A-Z; exit 7'], {
+      env: fixture.env(),
+    })
+    expect([line.stdout, line.code]).toEqual(['one\nTWO\n', 7])
     const words = ['sh', '-c', 'printf "%s|" "$@"; exit 44', '--', "it's", '$HOME', '-v', '--json']
     const ran = await berth(['ssh', ...WHERE, '--', ...words], { env: fixture.env() })
     expect([ran.code, ran.stdout]).toEqual([44, "it's|$HOME|-v|--json|"])

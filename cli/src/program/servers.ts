@@ -60,6 +60,7 @@ export const SERVERS: readonly CommandSpec[] = [
     examples: [
       'berth ssh -e pr-42',
       'berth ssh -e pr-42 -s web -- node -v',
+      "berth ssh -e pr-42 -- 'cd app; ls -l | head'",
       'berth ssh --server fra-1',
     ],
     passesRest: true,

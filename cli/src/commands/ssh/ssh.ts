@@ -1,5 +1,6 @@
 // berth ssh: a shell or one command in an environment, or on a whole server; and a certificate for the user's own key.
-// The words after `--` are sent as one encoded argument list, so no shell quoting is needed.
+// The words after `--` are sent as one encoded argument list, so no shell quoting is needed. A single word that only a
+// shell understands is a command line, as with ssh.
 import { readFile, stat, writeFile } from 'node:fs/promises'
 import type { Api } from '../../client/api.ts'
 import { findTarget, targetName } from '../../client/resolve.ts'
@@ -77,12 +78,20 @@ async function findPlace(
   }
 }
 
+const COMMAND_LINE = /[\s;&|<>()$`"'*?~#{}[\]\\]/
+
+/** `berth ssh -- 'a; b'` is a line for a shell; `berth ssh -- node -v` is a program with its words. */
+function argvOf(command: readonly string[]): readonly string[] {
+  const [line = ''] = command
+  return command.length === 1 && COMMAND_LINE.test(line) ? ['/bin/sh', '-c', line] : command
+}
+
 /** The forced command's words for the request. */
 function sshWords(options: SshOptions, place: SshPlace): string[] {
   if (place.environmentId === null) return ['server']
   const service = options.service === undefined ? [] : [options.service]
   if (options.command.length === 0) return ['shell', ...service]
-  const encoded = Buffer.from(JSON.stringify(options.command)).toString('base64url')
+  const encoded = Buffer.from(JSON.stringify(argvOf(options.command))).toString('base64url')
   if (encoded.length > CLIENT.sshWordsBytes) throw usage('the command is too long')
   return ['exec', ...service, encoded]
 }
