@@ -27,7 +27,7 @@ import { edgePaths } from '../../agent/src/proxy/paths.ts'
 import { writeProxyProcess } from '../../agent/src/proxy/process-files.ts'
 import { ensureProxy } from '../../agent/src/proxy/supervision.ts'
 import { settingsEnvironment } from '../../agent/src/settings.ts'
-import { missing } from '../fixtures/platform/components.ts'
+import { locate, missing } from '../fixtures/platform/components.ts'
 import { AGENT_PROGRAM, EdgeFixture } from '../fixtures/server/edge.ts'
 import { until } from '../fixtures/server/installation.ts'
 import { freeDatagramPort, freePort } from '../fixtures/server/installation-docker.ts'
@@ -183,7 +183,7 @@ process.stdout.write(await becomeCaddy(readSettings(process.env)).then(String, (
 /** As an earlier version did. */
 function startRootCaddy({ paths }: EdgeFixture): { pid: number; isAlive: () => boolean } {
   for (const folder of [paths.caddy, paths.adminDir]) mkdirSync(folder, { recursive: true })
-  const child = spawn('caddy', ['run', '--config', paths.configuration], {
+  const child = spawn(locate('caddy') ?? 'caddy', ['run', '--config', paths.configuration], {
     detached: true,
     stdio: 'ignore',
     env: {
@@ -195,7 +195,7 @@ function startRootCaddy({ paths }: EdgeFixture): { pid: number; isAlive: () => b
   })
   const pid = child.pid ?? 0
   const ticks = readStartTicks(pid) ?? ''
-  writeProxyProcess(paths.caddyProcess, pid, '')
+  writeProxyProcess(paths.caddyProcess, pid)
   return { pid, isAlive: () => isSameProcess(pid, ticks) }
 }
 

@@ -128,7 +128,7 @@ describe.skipIf(missing('caddy'))('edge and Caddy', () => {
     const slow = spawn('sleep', ['60'], { stdio: 'ignore' })
     closers.push(() => slow.kill('SIGKILL'))
     mkdirSync(fixture.settings.runDir, { recursive: true })
-    writeProxyProcess(fixture.paths.edgeStart, slow.pid ?? 0, '')
+    writeProxyProcess(fixture.paths.edgeStart, slow.pid ?? 0)
     const ended = once(slow, 'exit')
     await ensureProxy(fixture.settings, AGENT_PROGRAM)
     expect(await ended).toEqual([null, 'SIGTERM'])
