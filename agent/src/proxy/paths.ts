@@ -32,7 +32,7 @@ export const edgePaths = (s: Folders) => {
     /** 0700, owned by Caddy's account. */
     adminDir: join(s.runDir, 'caddy'),
     /** Each version has its own: an ending Caddy removes its socket while the next one runs already. */
-    adminSocket: (version: string): string => join(s.runDir, 'caddy', `admin-${version}.sock`),
+    adminSocket: (version: string): string => join(s.runDir, 'caddy', `${version}.sock`),
   }
 }
 
