@@ -2,6 +2,7 @@
 // without one.
 import { accessSync, constants } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { PROCESSES } from '../limits/machine.ts'
 import type { AgentSettings } from '../settings.ts'
 import { askVersion } from './process/program-version.ts'
 import { locateProgram, SYSTEM_PATH } from './process/programs.ts'
@@ -36,5 +37,8 @@ export function locateCaddy({ proxy }: Settings): Omit<CaddyProgram, 'version'> 
 export async function findCaddy(settings: Settings): Promise<CaddyProgram | undefined> {
   const found = locateCaddy(settings)
   if (!found) return undefined
-  return { ...found, version: await askVersion([found.file, 'version'], /v?(\d+\.\d+\.\d+)/) }
+  // generous: everything that is routed depends on the answer, and a busy server is slow to start 50 MB
+  const ms = PROCESSES.programMs
+  const version = await askVersion([found.file, 'version'], /v?(\d+\.\d+\.\d+)/, ms)
+  return { ...found, version }
 }

@@ -251,6 +251,8 @@ async function ensureCaddy(
   const former = [found, found?.former].find(isAlive)
   try {
     if (!caddy) throw new Error(NO_CADDY)
+    // the version names its admin socket: a second Caddy of the same version would take it from the first
+    if (!caddy.version) throw new Error(`${caddy.file} does not say its version.`)
     await startCaddy(settings, caddy, former)
   } catch (error) {
     const { message } = error as Error

@@ -22,23 +22,28 @@ function stampOf(program: string): string {
 export async function askVersion(
   argv: readonly [string, ...string[]],
   pattern: RegExp,
+  timeoutMs: number = DAEMON.probeMs,
 ): Promise<string> {
   const [program] = argv
   const stamp = stampOf(program)
   if (stamp === '') return ''
   const before = known.get(program)
   if (before?.stamp === stamp) return before.version
-  const version = await runForVersion(argv, pattern)
+  const version = await runForVersion(argv, pattern, timeoutMs)
   if (version !== '') known.set(program, { stamp, version })
   return version
 }
 
 /** For any exit code. */
-function runForVersion(argv: readonly [string, ...string[]], pattern: RegExp): Promise<string> {
+function runForVersion(
+  argv: readonly [string, ...string[]],
+  pattern: RegExp,
+  timeout: number,
+): Promise<string> {
   const [file, ...args] = argv
   return new Promise((resolve) => {
     const options = {
-      timeout: DAEMON.probeMs,
+      timeout,
       maxBuffer: DAEMON.probeBytes,
       killSignal: 'SIGKILL' as const,
       env: { PATH: SYSTEM_PATH, LC_ALL: 'C', HOME: '/nonexistent' },
