@@ -1,12 +1,13 @@
 // Caddy never runs as root. Without its account nothing is routed and the reason is reported everywhere. A server on
 // which it did run as root is migrated with its certificates, logs, configuration and copies of files.
-import { spawn, spawnSync } from 'node:child_process'
+import { execFileSync, spawn, spawnSync } from 'node:child_process'
 import {
   chmodSync,
   chownSync,
   linkSync,
   lstatSync,
   mkdirSync,
+  rmSync,
   statSync,
   symlinkSync,
   writeFileSync,
@@ -21,7 +22,7 @@ import {
   readStartTicks,
 } from '../../agent/src/machine/process/processes.ts'
 import { findAccount } from '../../agent/src/machine/users/users.ts'
-import { caddyAccount, handOver } from '../../agent/src/proxy/caddy/account.ts'
+import { caddyAccount, handOver, openToCaddy } from '../../agent/src/proxy/caddy/account.ts'
 import { setUpProxy } from '../../agent/src/proxy/caddy/setup.ts'
 import { edgePaths } from '../../agent/src/proxy/paths.ts'
 import { writeProxyProcess } from '../../agent/src/proxy/process-files.ts'
@@ -150,6 +151,25 @@ process.stdout.write(await becomeCaddy(readSettings(process.env)).then(String, (
     expect(fixture.configuration()).not.toBe(before)
     const { uid, gid, mode } = statSync(paths.configuration)
     expect([uid, gid, mode & 0o777]).toEqual([0, account?.gid, 0o640])
+  })
+
+  it('a program below a closed folder is offered where its account reaches it', async () => {
+    const fixture = await EdgeFixture.prepare()
+    closers.push(() => fixture.close())
+    const closed = join(fixture.folder, 'closed')
+    mkdirSync(closed, { mode: 0o700 })
+    const file = join(closed, 'caddy')
+    writeFileSync(file, 'a program', { mode: 0o755 })
+    const { program } = edgePaths(fixture.settings)
+    expect(await openToCaddy(fixture.settings, '/usr/bin/env')).toBe('/usr/bin/env')
+    for (const content of ['a program', 'its next version']) {
+      rmSync(file)
+      writeFileSync(file, content, { mode: 0o755 })
+      expect(await openToCaddy(fixture.settings, file)).toBe(program)
+      const name = caddyAccount(fixture.settings)
+      const read = ['--reuid', name, '--regid', name, '--init-groups', 'cat', program]
+      expect(execFileSync('setpriv', read, { encoding: 'utf8' })).toBe(content)
+    }
   })
 
   it('nothing that is not its own is handed over', async () => {
