@@ -20,6 +20,7 @@ import {
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { buildDashboardIfStale } from './build-dashboard.ts'
+import { ensureCaddy } from './caddy.ts'
 import {
   awaitSsh,
   connect,
@@ -228,6 +229,7 @@ async function main(): Promise<void> {
   const data = process.env.BERTH_DATA ?? join(root, '.data')
   mkdirSync(data, { recursive: true })
   accessSync(data, constants.W_OK)
+  ensureCaddy()
   const ports = await choosePorts(data)
   const dev = { BERTH_DEV: '1' }
   const stateDir = chooseStateDir(data)

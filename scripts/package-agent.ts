@@ -1,4 +1,4 @@
-// Packages the agent: an archive with its own Node.js for the current platform. The control plane offers the content of
+// Packages the agent: an archive with its own Node.js and Caddy for the current platform. The control plane offers the content of
 // `dist` to `install.sh`. Builds are reproducible from a commit. Run by itself it packages only if the content of a
 // source changed; `npm start` and an installed control plane do so.
 import { execFileSync } from 'node:child_process'
@@ -9,6 +9,7 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { build } from 'rolldown'
 import { AGENT_ENV, AGENT_FLAGS } from './agent-flags.ts'
+import { fetchShippedCaddy, findShippedCaddy } from './caddy.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 export const dist = process.env.BERTH_DIST ?? join(root, 'dist')
@@ -117,14 +118,15 @@ async function copyPackage(name: string, neededBy: string, places: string[]): Pr
   throw new Error(`${name} ${manifest.version} finds no place`)
 }
 
-/** A hash over the content of the sources, dependencies, this file and Node.js. */
+/** A hash over the content of the sources, dependencies, this file, Node.js and Caddy. */
 function contentHash(): string {
   const globs = ['agent/src/**/*.ts', 'shared/src/**/*.ts', '{agent,shared}/package.json']
   globs.push('agent/not-needed/*')
   const files = [...globs, 'scripts/{package-agent,agent-flags}.ts', 'pnpm-lock.yaml']
     .flatMap((pattern) => globSync(pattern, { cwd: root }))
     .filter((file) => !file.endsWith('.test.ts'))
-  const hash = createHash('sha256').update(`${process.version} ${PLATFORM}`)
+  const caddy = findShippedCaddy()?.pin.programSha256 ?? 'none'
+  const hash = createHash('sha256').update(`${process.version} ${PLATFORM} ${caddy}`)
   for (const file of files.toSorted())
     hash.update(`\0${file}\0`).update(readFileSync(join(root, file)))
   return hash.digest('hex')
@@ -143,6 +145,7 @@ async function dropLeftovers(): Promise<void> {
 
 /** Built aside and renamed, so that a running control plane offers either the old or the new package, complete. */
 export async function packageAgent(): Promise<void> {
+  fetchShippedCaddy()
   const from = contentHash()
   await mkdir(dist, { recursive: true })
   await dropLeftovers()
@@ -171,6 +174,7 @@ export async function packageAgent(): Promise<void> {
 
 /** Packages unless the current package is up to date. */
 async function packageAgentIfStale(): Promise<void> {
+  fetchShippedCaddy()
   const isFresh = existsSync(archive) && existsSync(stamp)
   if (!isFresh || readFileSync(stamp, 'utf8') !== contentHash()) await packageAgent()
 }
@@ -183,6 +187,8 @@ async function fillPackage(folder: string): Promise<void> {
     await copyPackage(name, join(root, 'agent'), [join(folder, 'lib/node_modules')])
   }
   await cp(process.execPath, join(folder, 'bin/node'), { dereference: true })
+  const caddy = findShippedCaddy()
+  if (caddy) await cp(caddy.file, join(folder, 'bin/caddy'))
   await writeFile(join(folder, 'bin/berth-agent'), LAUNCHER, { mode: 0o755 })
 }
 

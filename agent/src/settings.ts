@@ -57,6 +57,8 @@ interface ProxySettings {
   dnsPort: number
   /** Who signs certificates: a public authority, or Caddy's own (for servers that the internet cannot reach). */
   tls?: 'internal'
+  /** `system`: the distribution's Caddy, although one ships with this agent. */
+  caddy?: 'system'
   /** False: another program keeps edge and Caddy running (units of the service manager, a test without routes). */
   managed?: boolean
 }
@@ -122,6 +124,7 @@ function readProxy(env: NodeJS.ProcessEnv): ProxySettings {
     https: https === 'off' ? null : readEndpoint('BERTH_PROXY_HTTPS', https),
     dnsPort,
     ...(env.BERTH_PROXY_TLS === 'internal' ? { tls: 'internal' as const } : {}),
+    ...(env.BERTH_PROXY_CADDY === 'system' ? { caddy: 'system' as const } : {}),
     managed: env.BERTH_PROXY !== 'off',
   }
 }
@@ -165,6 +168,7 @@ export const settingsEnvironment = (s: AgentSettings): Record<string, string> =>
   BERTH_PROXY_HTTPS: s.proxy.https ? writeEndpoint(s.proxy.https) : 'off',
   BERTH_EDGE_DNS_PORT: String(s.proxy.dnsPort),
   ...(s.proxy.tls ? { BERTH_PROXY_TLS: s.proxy.tls } : {}),
+  ...(s.proxy.caddy ? { BERTH_PROXY_CADDY: s.proxy.caddy } : {}),
   ...(s.proxy.managed === false ? { BERTH_PROXY: 'off' } : {}),
   BERTH_SSH: s.ssh.mode,
   BERTH_SSH_DIR: s.ssh.dir,

@@ -5,6 +5,7 @@
 // code 1 on any BROKEN. Needs root.
 import { execFileSync, spawnSync } from 'node:child_process'
 import { parseArgs } from 'node:util'
+import { ensureCaddy } from '../../scripts/caddy.ts'
 import { judge } from './case.ts'
 import { CASES } from './cases/all.ts'
 import { AttackedInstallation } from './target.ts'
@@ -17,6 +18,7 @@ const { values } = parseArgs({
 
 /** Keeps the attacks inside this machine, and their ports and rules apart from other programs. */
 function enterNamespace(): number {
+  ensureCaddy() // inside there is no network
   const argv = ['--net', '--', process.execPath, ...process.argv.slice(1)]
   const { status, signal, error } = spawnSync('unshare', argv, {
     stdio: 'inherit',

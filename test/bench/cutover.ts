@@ -1,4 +1,4 @@
-// npm run bench -- cutover [--redeploys 10] [--recipe docker|manual] [--control]
+// npm run bench -- cutover [--redeploys 10] [--recipe docker|manual] [--post-kib 64] [--control]
 //
 // Redeploys one environment repeatedly through control plane, agent, engine and proxy under the strict client's full
 // load: GET over kept and fresh connections, echoed POST bodies, WebSocket sessions, answers of five and twelve seconds
@@ -51,7 +51,7 @@ export function printReport(title: string, report: ClientReport): void {
 }
 
 /** The same program and the same client; a process with `run` and `port: auto` instead of a container. */
-async function manualCutover(redeploys: number): Promise<void> {
+async function manualCutover({ redeploys, postBytes }: CutoverWishes): Promise<void> {
   const fixture = await Fixture.open({ proxy: true })
   try {
     const app = manualApp(fixture.node())
@@ -63,7 +63,7 @@ async function manualCutover(redeploys: number): Promise<void> {
     )
     await deployed(fixture, environment.id)
     const host = environment.domain
-    const proxy: ClientWishes = { address: '127.0.0.1', port: fixture.proxyPort, host, workers: {} }
+    const proxy = { address: '127.0.0.1', port: fixture.proxyPort, host, workers: {}, ...postBytes }
     await redeployUnderLoad(fixture, environment.id, proxy, redeploys, app)
   } finally {
     await fixture.close()
@@ -74,11 +74,13 @@ export interface CutoverWishes {
   redeploys: number
   control: boolean
   recipe: string
+  /** Empty: small bodies of varying length. */
+  postBytes: Pick<ClientWishes, 'postBytes'>
 }
 
 export async function benchCutover(wishes: CutoverWishes): Promise<void> {
-  const { redeploys, control, recipe } = wishes
-  if (recipe === 'manual') return manualCutover(redeploys)
+  const { redeploys, control, recipe, postBytes } = wishes
+  if (recipe === 'manual') return manualCutover(wishes)
   const made = await openDockerFixture({ withNode: true })
   try {
     const { fixture } = made
@@ -87,7 +89,8 @@ export async function benchCutover(wishes: CutoverWishes): Promise<void> {
     const host = environment.domain
     if (control) return await controlCutover(made, host, redeploys)
     const proxy: ClientWishes = { address: '127.0.0.1', port: fixture.proxyPort, host, workers: {} }
-    await redeployUnderLoad(fixture, environment.id, proxy, redeploys, nodeApp)
+    const load = { ...proxy, ...postBytes }
+    await redeployUnderLoad(fixture, environment.id, load, redeploys, nodeApp)
     await throughput(made, proxy)
   } finally {
     await made.close()

@@ -13,6 +13,8 @@ export interface ClientWishes {
   workers: Partial<Record<Kind, number>>
   /** About this long between two requests of a worker; 0 means full speed. */
   pauseMs?: number
+  /** Of the body of every POST; otherwise at most 3 KiB. */
+  postBytes?: number
 }
 
 export interface ClientReport {

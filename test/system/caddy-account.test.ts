@@ -1,12 +1,13 @@
 // Caddy never runs as root. Without its account nothing is routed and the reason is reported everywhere. A server on
 // which it did run as root is migrated with its certificates, logs, configuration and copies of files.
-import { spawn, spawnSync } from 'node:child_process'
+import { execFileSync, spawn, spawnSync } from 'node:child_process'
 import {
   chmodSync,
   chownSync,
   linkSync,
   lstatSync,
   mkdirSync,
+  rmSync,
   statSync,
   symlinkSync,
   writeFileSync,
@@ -21,13 +22,13 @@ import {
   readStartTicks,
 } from '../../agent/src/machine/process/processes.ts'
 import { findAccount } from '../../agent/src/machine/users/users.ts'
-import { caddyAccount, handOver } from '../../agent/src/proxy/caddy/account.ts'
+import { caddyAccount, handOver, openToCaddy } from '../../agent/src/proxy/caddy/account.ts'
 import { setUpProxy } from '../../agent/src/proxy/caddy/setup.ts'
 import { edgePaths } from '../../agent/src/proxy/paths.ts'
 import { writeProxyProcess } from '../../agent/src/proxy/process-files.ts'
 import { ensureProxy } from '../../agent/src/proxy/supervision.ts'
 import { settingsEnvironment } from '../../agent/src/settings.ts'
-import { missing } from '../fixtures/platform/components.ts'
+import { locate, missing } from '../fixtures/platform/components.ts'
 import { AGENT_PROGRAM, EdgeFixture } from '../fixtures/server/edge.ts'
 import { until } from '../fixtures/server/installation.ts'
 import { freeDatagramPort, freePort } from '../fixtures/server/installation-docker.ts'
@@ -152,6 +153,25 @@ process.stdout.write(await becomeCaddy(readSettings(process.env)).then(String, (
     expect([uid, gid, mode & 0o777]).toEqual([0, account?.gid, 0o640])
   })
 
+  it('a program below a closed folder is offered where its account reaches it', async () => {
+    const fixture = await EdgeFixture.prepare()
+    closers.push(() => fixture.close())
+    const closed = join(fixture.folder, 'closed')
+    mkdirSync(closed, { mode: 0o700 })
+    const file = join(closed, 'caddy')
+    writeFileSync(file, 'a program', { mode: 0o755 })
+    const { program } = edgePaths(fixture.settings)
+    expect(await openToCaddy(fixture.settings, '/usr/bin/env')).toBe('/usr/bin/env')
+    for (const content of ['a program', 'its next version']) {
+      rmSync(file)
+      writeFileSync(file, content, { mode: 0o755 })
+      expect(await openToCaddy(fixture.settings, file)).toBe(program)
+      const name = caddyAccount(fixture.settings)
+      const read = ['--reuid', name, '--regid', name, '--init-groups', 'cat', program]
+      expect(execFileSync('setpriv', read, { encoding: 'utf8' })).toBe(content)
+    }
+  })
+
   it('nothing that is not its own is handed over', async () => {
     const fixture = await EdgeFixture.prepare()
     closers.push(() => fixture.close())
@@ -183,7 +203,7 @@ process.stdout.write(await becomeCaddy(readSettings(process.env)).then(String, (
 /** As an earlier version did. */
 function startRootCaddy({ paths }: EdgeFixture): { pid: number; isAlive: () => boolean } {
   for (const folder of [paths.caddy, paths.adminDir]) mkdirSync(folder, { recursive: true })
-  const child = spawn('caddy', ['run', '--config', paths.configuration], {
+  const child = spawn(locate('caddy') ?? 'caddy', ['run', '--config', paths.configuration], {
     detached: true,
     stdio: 'ignore',
     env: {
@@ -195,7 +215,7 @@ function startRootCaddy({ paths }: EdgeFixture): { pid: number; isAlive: () => b
   })
   const pid = child.pid ?? 0
   const ticks = readStartTicks(pid) ?? ''
-  writeProxyProcess(paths.caddyProcess, pid, '')
+  writeProxyProcess(paths.caddyProcess, pid)
   return { pid, isAlive: () => isSameProcess(pid, ticks) }
 }
 

@@ -4,6 +4,7 @@ import { spawn, spawnSync } from 'node:child_process'
 import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
 import { mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import type { ServerResponse } from 'node:http'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { connect as connectTls } from 'node:tls'
@@ -15,6 +16,7 @@ import { createAuthority } from '../../agent/src/link/identity/authority.testing
 import { createKeyRequest } from '../../agent/src/link/identity/certificate.ts'
 import { writeIdentity } from '../../agent/src/link/identity/identity.ts'
 import { Peer } from '../../agent/src/link/peer.testing.ts'
+import { findCaddy } from '../../agent/src/machine/caddy-program.ts'
 import {
   createContainer,
   killContainer,
@@ -23,6 +25,7 @@ import {
 } from '../../agent/src/machine/docker/containers.ts'
 import { openEngine } from '../../agent/src/machine/docker/engine.ts'
 import { readOwner, readProcess } from '../../agent/src/machine/process/processes.ts'
+import { locateProgram } from '../../agent/src/machine/process/programs.ts'
 import { setUpProxy } from '../../agent/src/proxy/caddy/setup.ts'
 import { ensureKeys } from '../../agent/src/proxy/paths.ts'
 import { writeProxyProcess } from '../../agent/src/proxy/process-files.ts'
@@ -30,6 +33,7 @@ import { ensureProxy, stopProxy } from '../../agent/src/proxy/supervision.ts'
 import { readTable } from '../../agent/src/proxy/table.ts'
 import { dockerEngine, missing } from '../fixtures/platform/components.ts'
 import { AGENT_PROGRAM, EdgeFixture, freePort } from '../fixtures/server/edge.ts'
+import { startLoad } from '../fixtures/server/edge-load.ts'
 import { until } from '../fixtures/server/installation.ts'
 
 const HASH = '$2b$04$T0YAzMArh0qeRZnslY9HlekJGy6gL/P39lcnpLH6deTHyIA69Kpdm'
@@ -103,6 +107,46 @@ describe.skipIf(missing('caddy'))('edge and Caddy', () => {
     })
   })
 
+  it.skipIf(!locateProgram('caddy'))(
+    'a Caddy of another version takes over, and back: nothing is refused, passwords hold',
+    async ({ skip }) => {
+      const fixture = await opened({ BERTH_PROXY_CADDY: 'system' })
+      const { caddy: _, ...proxy } = fixture.settings.proxy
+      const shipped = { ...fixture.settings, proxy }
+      const programs = [await findCaddy(fixture.settings), await findCaddy(shipped)]
+      skip(programs[0]?.version === programs[1]?.version, 'there is only one version here')
+      await ensureProxy(fixture.settings, AGENT_PROGRAM)
+      const answer = (_: unknown, response: ServerResponse): void => {
+        response.setHeader('x-application', 'web')
+        response.end('web')
+      }
+      const { target } = await fixture.application('web', answer)
+      const [host, guarded] = ['open.localhost', 'guarded.localhost']
+      await fixture.route(1, [{ host, target }])
+      const basicAuth = { username: 'a', passwordHash: HASH }
+      await fixture.edge.setAuth({ environmentId: 2, revision: 1n, basicAuth })
+      await fixture.route(2, [{ host: guarded, target }])
+      const { port } = fixture.settings.proxy.http
+      const load = startLoad({ port, host }, { connections: 2, keepAlive: false, posts: false })
+      const pids: number[] = [fixture.pidOf('caddy')]
+      for (const [settings, program] of [
+        [shipped, programs[1]],
+        [fixture.settings, programs[0]],
+      ] as const) {
+        await ensureProxy(settings, AGENT_PROGRAM)
+        await until('the end of the former', () => !readProcess(pids.at(-1) ?? 0) || undefined)
+        await load.stop() // the newer one may close a new connection when it ends (edge-switch.test.ts)
+        expect(load.failures).toEqual([])
+        pids.push(fixture.pidOf('caddy'))
+        await serves(fixture, host, 'web')
+        expect((await fixture.ask({ host: guarded })).status).toBe(401)
+        const { caddy } = await fixture.edge.describe()
+        expect(caddy).toEqual({ up: true, version: program?.version, reason: '' })
+      }
+      expect(new Set(pids).size).toBe(3)
+    },
+  )
+
   it('an edge that starts slowly is known from its launch, and a failed start hides no live one', async () => {
     const fixture = await opened()
     await ensureProxy(fixture.settings, AGENT_PROGRAM)
@@ -128,7 +172,7 @@ describe.skipIf(missing('caddy'))('edge and Caddy', () => {
     const slow = spawn('sleep', ['60'], { stdio: 'ignore' })
     closers.push(() => slow.kill('SIGKILL'))
     mkdirSync(fixture.settings.runDir, { recursive: true })
-    writeProxyProcess(fixture.paths.edgeStart, slow.pid ?? 0, '')
+    writeProxyProcess(fixture.paths.edgeStart, slow.pid ?? 0)
     const ended = once(slow, 'exit')
     await ensureProxy(fixture.settings, AGENT_PROGRAM)
     expect(await ended).toEqual([null, 'SIGTERM'])

@@ -15,6 +15,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { openAdmin } from '../../agent/src/proxy/caddy/admin.ts'
 import { ensureKeys } from '../../agent/src/proxy/paths.ts'
+import { findAdminSocket } from '../../agent/src/proxy/process-files.ts'
 import { readTable } from '../../agent/src/proxy/table.ts'
 import { missing } from '../fixtures/platform/components.ts'
 import { type Application, EdgeFixture } from '../fixtures/server/edge.ts'
@@ -346,11 +347,11 @@ describe.skipIf(missing('caddy'))('the edge', () => {
 
   it('a configuration that Caddy refuses is refused with its reason, and the old one serves', async () => {
     const { origin } = ensureKeys(fixture.settings)
-    const admin = openAdmin(fixture.paths.adminSocket, origin)
+    const admin = openAdmin(findAdminSocket(fixture.settings), origin)
     const bad = fixture.configuration().replace('"listen":["127', '"listen":["nonsense:::127')
     await expect(admin.load(bad)).rejects.toMatchObject({ name: 'CaddyRefused' })
     expect((await fixture.ask({ host: 'pr-1.shop.localhost' })).text).toBe('web /')
-    expect(await openAdmin(fixture.paths.adminSocket, 'localhost').ping()).toContain('403')
+    expect(await openAdmin(findAdminSocket(fixture.settings), 'localhost').ping()).toContain('403')
   })
 
   it('many changes at once travel in few pushes, and each is served when it returns', async () => {

@@ -11,6 +11,7 @@ import { allPaths, environmentPaths, readLink } from '../../agent/src/machine/fi
 import { hasMarker, listProcesses } from '../../agent/src/machine/process/processes.ts'
 import { webGroup } from '../../agent/src/proxy/caddy/web-group.ts'
 import { edgePaths } from '../../agent/src/proxy/paths.ts'
+import { findAdminSocket } from '../../agent/src/proxy/process-files.ts'
 import { readTable } from '../../agent/src/proxy/table.ts'
 import { missing } from '../fixtures/platform/components.ts'
 import {
@@ -239,7 +240,7 @@ describe.skipIf(missing('caddy'))('manual services behind the proxy', () => {
       if (!isRoot) return t.skip('without accounts every socket is the developer’s own')
       const yaml = run('link', 'socket: app.sock\nhealth: /up').replace(
         `exec ${host.node} server.mjs`,
-        `ln -sf ${edgePaths(host.settings).adminSocket} $BERTH_SOCKET_DIR/app.sock; exec sleep 100`,
+        `ln -sf ${findAdminSocket(host.settings)} $BERTH_SOCKET_DIR/app.sock; exec sleep 100`,
       )
       const { verdict } = await fail(SOCKET, { '.service.yml': yaml })
       expect(verdict).toMatchObject({

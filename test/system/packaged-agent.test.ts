@@ -16,6 +16,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Environment, Server, SshCertificate, Task } from '@berth/shared/api'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { findShippedCaddy } from '../../scripts/caddy.ts'
 import { missing } from '../fixtures/platform/components.ts'
 import { Fixture, until } from '../fixtures/server/installation.ts'
 import { freePort } from '../fixtures/server/installation-docker.ts'
@@ -139,6 +140,10 @@ describe.skipIf(!isRoot)('the packaged agent', () => {
       server_ids: [server.id],
       default_recipe: 'manual',
     })
+    const { parts } = await fixture.get<Server>(`/api/servers/${server.id}`)
+    const shipped = findShippedCaddy()
+    const caddy = parts.find(({ name }) => name === 'caddy')
+    if (shipped) expect(caddy?.version).toBe(`${shipped.pin.version} (shipped with Berth)`)
     const { id } = await fixture.environment(project.id, 'main')
     const task = await fixture.finished((await fixture.deploy(id)).id)
     expect([task.status, task.failure]).toEqual(['succeeded', null])

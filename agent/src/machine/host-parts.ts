@@ -1,14 +1,15 @@
 // Checks the parts of this machine that recipes need. Each check runs argv only, with a deadline and bounded output.
 // A missing part has a reason that a person can act on.
-import { execFile } from 'node:child_process'
-import { accessSync, constants, existsSync, statSync } from 'node:fs'
+import { accessSync, constants, existsSync } from 'node:fs'
 import { DAEMON } from '@berth/shared'
 import type { AgentSettings } from '../settings.ts'
+import { findCaddy } from './caddy-program.ts'
 import { engineFacts, isEngineUp, openEngine } from './docker/engine.ts'
 import type { EngineError } from './docker/engine-error.ts'
 import { readFirewallState } from './firewall/apply.ts'
 import { canUnshareMounts } from './process/namespaces.ts'
-import { locateProgram } from './process/programs.ts'
+import { askVersion } from './process/program-version.ts'
+import { locateProgram, SYSTEM_PATH } from './process/programs.ts'
 
 export interface HostPart {
   name: string
@@ -19,55 +20,14 @@ export interface HostPart {
 }
 
 type DockerSettings = Pick<AgentSettings, 'dockerSocket'>
-type PartSettings = Pick<AgentSettings, 'dockerSocket' | 'runDir'>
+type PartSettings = Pick<AgentSettings, 'dockerSocket' | 'runDir' | 'proxy'>
 
-const PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 const part = (name: string, version: string, reason = ''): HostPart => ({
   name,
   version,
   reason: version ? '' : reason,
   details: {},
 })
-
-/** The version and the file of each program. Starting programs every minute would be most of an idle agent's cost. */
-const known = new Map<string, { stamp: string; version: string }>()
-
-/** Changes with the file; empty when there is none. */
-function stampOf(program: string): string {
-  for (const folder of PATH.split(':')) {
-    const found = statSync(`${folder}/${program}`, { throwIfNoEntry: false })
-    if (found) return `${folder} ${found.ino} ${found.size} ${found.mtimeMs}`
-  }
-  return ''
-}
-
-async function askVersion(argv: [string, ...string[]], pattern: RegExp): Promise<string> {
-  const [program] = argv
-  const stamp = stampOf(program)
-  if (stamp === '') return ''
-  const before = known.get(program)
-  if (before?.stamp === stamp) return before.version
-  const version = await runForVersion(argv, pattern)
-  if (version !== '') known.set(program, { stamp, version })
-  return version
-}
-
-/** First match of the pattern in the program's output, for any exit code; empty when there is none. */
-function runForVersion(argv: [string, ...string[]], pattern: RegExp): Promise<string> {
-  const [file, ...args] = argv
-  return new Promise((resolve) => {
-    const options = {
-      timeout: DAEMON.probeMs,
-      maxBuffer: DAEMON.probeBytes,
-      killSignal: 'SIGKILL' as const,
-      env: { PATH, LC_ALL: 'C', HOME: '/nonexistent' },
-    }
-    execFile(file, args, options, (_error, stdout, stderr) => {
-      const match = pattern.exec(`${stdout}\n${stderr}`)
-      resolve(match?.[1] ?? '')
-    })
-  })
-}
 
 export const isDockerUp = (settings: DockerSettings): Promise<boolean> =>
   isEngineUp(openEngine(settings), DAEMON.probeMs)
@@ -127,7 +87,7 @@ async function lookAtSystemd(): Promise<HostPart> {
 
 async function lookAtUsers(): Promise<HostPart> {
   const isRoot = process.getuid?.() === 0
-  const found = PATH.split(':').some((folder) => existsSync(`${folder}/useradd`))
+  const found = SYSTEM_PATH.split(':').some((folder) => existsSync(`${folder}/useradd`))
   const reason = isRoot
     ? 'The program useradd is missing: accounts cannot be made.'
     : 'The agent does not run as root and may not create accounts.'
@@ -160,16 +120,25 @@ function lookAtFirewall(settings: PartSettings, version: string): HostPart {
   return part('firewall', '', state?.reason || reason)
 }
 
+/** Names the origin, because the distribution's Caddy may be much older than ours. */
+async function lookAtCaddy(settings: PartSettings): Promise<HostPart> {
+  const found = await findCaddy(settings)
+  if (!found?.version) {
+    return part('caddy', '', 'Caddy is not installed: services cannot be routed.')
+  }
+  const origin = found.isShipped ? 'shipped with Berth' : 'of the distribution'
+  return part('caddy', `${found.version} (${origin})`)
+}
+
 export async function lookAtParts(settings: PartSettings): Promise<HostPart[]> {
-  const [git, caddy, sshd, iptables] = await Promise.all([
+  const [git, sshd, iptables] = await Promise.all([
     askVersion(['git', '--version'], /git version (\S+)/),
-    askVersion(['caddy', 'version'], /v?(\d+\.\d+\.\d+\S*)/),
     askVersion(['sshd', '-V'], /OpenSSH_(\S+?),?(?:\s|$)/),
     askVersion(['iptables', '--version'], /(iptables v\S+)/),
   ])
   return Promise.all([
     lookAtDocker(settings),
-    part('caddy', caddy, 'Caddy is not installed: services cannot be routed.'),
+    lookAtCaddy(settings),
     part('git', git, 'git is not installed: repositories cannot be fetched. Install it.'),
     lookAtPty(),
     lookAtCgroup(),

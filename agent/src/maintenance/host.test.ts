@@ -38,6 +38,8 @@ test('every part is named, and a missing one says what to do', () => {
   ]
   expect(parts.map((p) => p.name)).toEqual(names)
   for (const { version, reason } of parts) expect(version === '').toBe(reason !== '')
+  const caddy = parts.find((p) => p.name === 'caddy')
+  expect(caddy?.version).toMatch(/^$|^\d+\.\d+\.\d+ \((shipped with Berth|of the distribution)\)$/)
   const git = parts.find((p) => p.name === 'git')
   expect(git?.version).toMatch(/^\d+\.\d+/) // the tests themselves need it
 })

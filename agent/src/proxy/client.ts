@@ -7,7 +7,7 @@ import { PROXY, ROUTE_STEPS } from '../limits/proxy.ts'
 import type { AgentSettings } from '../settings.ts'
 import { openAdmin } from './caddy/admin.ts'
 import { type EdgePaths, edgePaths, ensureKeys } from './paths.ts'
-import { readProxyProcess } from './process-files.ts'
+import { findAdminSocket, readProxyProcess } from './process-files.ts'
 import {
   decodeLine,
   type EdgeAnswer,
@@ -77,8 +77,7 @@ export function openEdge(settings: ClientSettings): EdgeClient {
     urlOf: (host, path) => addressOf(settings, host, path),
     async countRequests(upstreams) {
       if (isInPorts()) return undefined
-      const { adminSocket } = edgePaths(settings)
-      const admin = openAdmin(adminSocket, ensureKeys(settings).origin)
+      const admin = openAdmin(findAdminSocket(settings), ensureKeys(settings).origin)
       const running = await admin.requests().catch(() => undefined)
       if (!running) return undefined
       return [...running]

@@ -19,6 +19,8 @@ export const edgePaths = (s: Folders) => {
     links: join(dir, 'links'),
     /** Stable names of sockets, as hard links; beside the folders in which environments make their sockets. */
     sockets: join(s.runDir, 'sockets'),
+    /** A copy of Caddy, where its account cannot reach the original. */
+    program: join(dir, 'program', 'caddy'),
     /** Caddy's own: certificates, its log, the access log. */
     caddy: join(dir, 'caddy'),
     /** The process that the daemon started last, also if it is not up yet; or why it failed. Only the daemon writes it. */
@@ -29,7 +31,8 @@ export const edgePaths = (s: Folders) => {
     socket: join(s.runDir, 'edge.sock'),
     /** 0700, owned by Caddy's account. */
     adminDir: join(s.runDir, 'caddy'),
-    adminSocket: join(s.runDir, 'caddy', 'admin.sock'),
+    /** Each version has its own: an ending Caddy removes its socket while the next one runs already. */
+    adminSocket: (version: string): string => join(s.runDir, 'caddy', `${version}.sock`),
   }
 }
 

@@ -1,6 +1,6 @@
 // The daemon's supervision of edge and Caddy: both run detached, a new daemon finds them again, and it restarts them
-// with back-off when they die. Invariant: a live process is never touched, except an edge with other settings or of
-// another build, and a Caddy that runs as root.
+// with back-off when they die. Invariant: a live process is never touched, except an edge with other settings, of
+// another build or for another Caddy, and a Caddy of another version or that runs as root.
 import { spawn } from 'node:child_process'
 import { closeSync, existsSync, mkdirSync, openSync, readFileSync } from 'node:fs'
 import { setPriority } from 'node:os'
@@ -9,19 +9,21 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { PROCESSES } from '../limits/machine.ts'
 import { PROXY } from '../limits/proxy.ts'
 import { describeError, type Log } from '../log.ts'
-import { findListeners, nameHolder } from '../machine/process/ports.ts'
+import { type CaddyProgram, findCaddy } from '../machine/caddy-program.ts'
+import { findListeners, holdsListener, nameHolder } from '../machine/process/ports.ts'
 import { readOwner, readProcess } from '../machine/process/processes.ts'
-import { locateProgram, SYSTEM_PATH } from '../machine/process/programs.ts'
+import { SYSTEM_PATH } from '../machine/process/programs.ts'
 import { signalProcess } from '../machine/process/signals.ts'
 import { isRoot } from '../machine/users/users.ts'
 import { type AgentSettings, compiledDir, settingsEnvironment } from '../settings.ts'
-import { becomeCaddy } from './caddy/account.ts'
+import { becomeCaddy, openToCaddy } from './caddy/account.ts'
 import { handOverUnaccepted } from './caddy/unaccepted.ts'
 import { edgePaths } from './paths.ts'
 import {
   isAlive,
   type ProxyProcess,
   readProxyProcess,
+  replaceProxyProcess,
   settingsDigest,
   writeProxyProcess,
 } from './process-files.ts'
@@ -113,14 +115,14 @@ async function startEdgeProcess(
   const pid = launch({ argv: [...program, 'edge'], env, log })
   // immediately, so that an edge that starts slowly is not unknown; the last reason stays until one is up
   const { reason = '' } = readProxyProcess(paths.edgeStart) ?? {}
-  if (pid !== undefined) writeProxyProcess(paths.edgeStart, pid, '', reason)
+  if (pid !== undefined) writeProxyProcess(paths.edgeStart, pid, { reason })
   const isUp = (): boolean => {
     const found = readProxyProcess(paths.edgeProcess)
     return found?.pid === pid && isAlive(found)
   }
   const isOver = (): boolean => pid === undefined || readProcess(pid) === undefined
   await until(() => isUp() || isOver(), PROXY.startMs)
-  if (isUp()) return writeProxyProcess(paths.edgeStart, pid ?? 0, '')
+  if (isUp()) return writeProxyProcess(paths.edgeStart, pid ?? 0)
   await end(readProxyProcess(paths.edgeStart))
   throw new Error(`The edge did not start. ${lastLine(log)}`)
 }
@@ -131,20 +133,28 @@ async function endEdge(settings: AgentSettings): Promise<void> {
   for (const file of [edgeStart, edgeProcess]) await end(readProxyProcess(file))
 }
 
-/** Throws an error with a sentence that a person can act on. */
-async function startCaddy(settings: AgentSettings): Promise<void> {
-  const paths = edgePaths(settings)
-  const caddy = locateProgram('caddy')
-  if (!caddy) {
-    throw new Error('Caddy is not installed. Run `berth-agent setup proxy` on this server.')
-  }
-  const become = await becomeCaddy(settings)
-  for (const endpoint of [settings.proxy.http, settings.proxy.https]) {
+function checkPorts({ proxy }: AgentSettings): void {
+  for (const endpoint of [proxy.http, proxy.https]) {
     const holders = endpoint ? findListeners(endpoint.port) : []
     if (holders.length > 0) {
       throw new Error(`Port ${endpoint?.port} is held by ${nameHolder(holders)}.`)
     }
   }
+}
+
+/**
+ * Throws an error with a sentence that a person can act on. A former Caddy keeps its ports until this one listens on
+ * them too, so that no connection is refused.
+ */
+async function startCaddy(
+  settings: AgentSettings,
+  caddy: CaddyProgram,
+  former: ProxyProcess | undefined,
+): Promise<void> {
+  const paths = edgePaths(settings)
+  const become = await becomeCaddy(settings)
+  const file = await openToCaddy(settings, caddy.file)
+  if (!former) checkPorts(settings)
   for (const folder of [paths.caddy, paths.adminDir]) {
     mkdirSync(folder, { recursive: true, mode: 0o700 })
   }
@@ -155,11 +165,15 @@ async function startCaddy(settings: AgentSettings): Promise<void> {
     XDG_DATA_HOME: join(paths.caddy, 'data'),
     XDG_CONFIG_HOME: join(paths.caddy, 'config'),
   }
-  const argv = [...become, caddy, 'run', '--config', paths.configuration]
+  const argv = [...become, file, 'run', '--config', paths.configuration]
   const pid = launch({ argv, env, log })
   // immediately, so that a daemon that dies now leaves no unknown Caddy
-  if (pid !== undefined) writeProxyProcess(paths.caddyProcess, pid, '')
-  const isListening = (): boolean => findListeners(settings.proxy.http.port).length > 0
+  if (pid !== undefined) {
+    const facts = { caddy: caddy.version, ...(former ? { former } : {}) }
+    writeProxyProcess(paths.caddyProcess, pid, facts)
+  }
+  const isListening = (): boolean =>
+    holdsListener([{ pid: pid ?? 0, startTicks: '' }], findListeners(settings.proxy.http.port))
   const isOver = (): boolean => pid === undefined || readProcess(pid) === undefined
   await until(() => isListening() || isOver(), PROXY.listenMs)
   if (isOver()) throw new Error(`Caddy did not start. ${lastLine(log)}`)
@@ -168,10 +182,18 @@ async function startCaddy(settings: AgentSettings): Promise<void> {
 /** Started by an earlier version; it is ended, even if no other one can be started. */
 const isRootCaddy = (found: ProxyProcess): boolean => isRoot() && readOwner(found.pid) === 0
 
-const isCaddyUp = (settings: AgentSettings): boolean => {
+/** Of a program that does not say its version, any running one is right. */
+const isOfVersion = (found: ProxyProcess, caddy: CaddyProgram | undefined): boolean =>
+  !caddy?.version || found.caddy === caddy.version
+
+const isCaddyUp = (settings: AgentSettings, caddy: CaddyProgram | undefined): boolean => {
   const found = readProxyProcess(edgePaths(settings).caddyProcess)
-  return isAlive(found) && !isRootCaddy(found)
+  return isAlive(found) && !isRootCaddy(found) && isOfVersion(found, caddy)
 }
+
+/** Its running requests have the grace period; it refuses new ones immediately. */
+const endFormerCaddy = (settings: AgentSettings): Promise<void> =>
+  end(readProxyProcess(edgePaths(settings).caddyProcess)?.former)
 
 /** Returns whether there was one. */
 export async function endRootCaddy(settings: AgentSettings): Promise<boolean> {
@@ -187,42 +209,62 @@ export async function ensureProxy(
   program: readonly string[],
 ): Promise<void> {
   handOverUnaccepted()
-  await ensureEdge(settings, program)
-  await ensureCaddy(settings)
+  const caddy = await findCaddy(settings)
+  await ensureEdge(settings, program, caddy)
+  await ensureCaddy(settings, caddy)
 }
 
-function isEdgeUp(settings: AgentSettings): boolean {
+function isEdgeUp(settings: AgentSettings, caddy: CaddyProgram | undefined): boolean {
   const found = readProxyProcess(edgePaths(settings).edgeProcess)
-  return isAlive(found) && found.digest === settingsDigest(settings)
+  const isRight = found?.digest === settingsDigest(settings) && isOfVersion(found, caddy)
+  return isRight && isAlive(found)
 }
 
-async function ensureEdge(settings: AgentSettings, program: readonly string[]): Promise<boolean> {
-  if (isEdgeUp(settings)) return false
+async function ensureEdge(
+  settings: AgentSettings,
+  program: readonly string[],
+  caddy: CaddyProgram | undefined,
+): Promise<boolean> {
+  if (isEdgeUp(settings, caddy)) return false
   try {
     await startEdgeProcess(settings, program)
   } catch (error) {
     // one that a former daemon had started may have come up meanwhile, and holds the port
-    if (isEdgeUp(settings)) return false
-    writeProxyProcess(edgePaths(settings).edgeStart, 0, '', (error as Error).message)
+    if (isEdgeUp(settings, caddy)) return false
+    writeProxyProcess(edgePaths(settings).edgeStart, 0, { reason: (error as Error).message })
     throw error
   }
   return true
 }
 
-async function ensureCaddy(settings: AgentSettings): Promise<boolean> {
+async function ensureCaddy(
+  settings: AgentSettings,
+  caddy: CaddyProgram | undefined,
+): Promise<boolean> {
   const paths = edgePaths(settings)
-  if (isCaddyUp(settings)) return false
+  if (isCaddyUp(settings, caddy)) return false
   await endRootCaddy(settings)
-  if (settings.development && !locateProgram('caddy')) return false // the edge works without Caddy
+  if (settings.development && !caddy) return false // the edge works without Caddy
   if (!existsSync(paths.configuration)) return false // the edge has not written one yet
+  const found = readProxyProcess(paths.caddyProcess)
+  // if the last replacement died, its former one may still run
+  const former = [found, found?.former].find(isAlive)
   try {
-    await startCaddy(settings)
+    if (!caddy) throw new Error(NO_CADDY)
+    // the version names its admin socket: a second Caddy of the same version would take it from the first
+    if (!caddy.version) throw new Error(`${caddy.file} does not say its version.`)
+    await startCaddy(settings, caddy, former)
   } catch (error) {
-    writeProxyProcess(paths.caddyProcess, 0, '', (error as Error).message)
+    const { message } = error as Error
+    if (former) replaceProxyProcess(paths.caddyProcess, { ...former, reason: message })
+    else writeProxyProcess(paths.caddyProcess, 0, { reason: message })
     throw error
   }
+  void end(former)
   return true
 }
+
+const NO_CADDY = 'Caddy is not installed. Run `berth-agent setup proxy` on this server.'
 
 /** Keeps one process up: checks it often, and restarts it with back-off. */
 class Kept {
@@ -273,17 +315,20 @@ interface ProxyParts {
 export function keepProxyUp({ settings, program, log, onStarted }: ProxyParts): () => void {
   const refusal = handOverUnaccepted()
   if (refusal) log.warn({ why: refusal }, 'new connections may be reset when settings change')
-  const edge = new Kept('edge', () => ensureEdge(settings, program), log)
-  const caddy = new Kept('caddy', () => ensureCaddy(settings), log)
+  void endFormerCaddy(settings) // the last daemon may have died before it did
+  let found: CaddyProgram | undefined
+  const edge = new Kept('edge', () => ensureEdge(settings, program, found), log)
+  const caddy = new Kept('caddy', () => ensureCaddy(settings, found), log)
   let isBusy = false
   let isClosed = false
   const look = async (): Promise<void> => {
     if (isBusy) return
     isBusy = true
     try {
-      let isStarted = await edge.look(!isEdgeUp(settings))
+      found = await findCaddy(settings)
+      let isStarted = await edge.look(!isEdgeUp(settings, found))
       if (isClosed) return
-      isStarted = (await caddy.look(!isCaddyUp(settings))) || isStarted
+      isStarted = (await caddy.look(!isCaddyUp(settings, found))) || isStarted
       if (isStarted && !isClosed) onStarted()
     } finally {
       isBusy = false
@@ -299,6 +344,7 @@ export function keepProxyUp({ settings, program, log, onStarted }: ProxyParts): 
 
 /** Caddy first, so that no request waits for the edge in vain. */
 export async function stopProxy(settings: AgentSettings): Promise<void> {
+  await endFormerCaddy(settings)
   await end(readProxyProcess(edgePaths(settings).caddyProcess))
   await endEdge(settings)
 }

@@ -6,14 +6,17 @@ import {
   chownSync,
   closeSync,
   constants,
+  copyFileSync,
   fstatSync,
   lchownSync,
+  linkSync,
   mkdirSync,
   openSync,
   readdirSync,
+  rmSync,
   statSync,
 } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { PROXY } from '../../limits/proxy.ts'
 import { listFolder } from '../../machine/files.ts'
 import type { Account } from '../../machine/process/confinement.ts'
@@ -75,6 +78,21 @@ export async function becomeCaddy(settings: AgentSettings): Promise<string[]> {
     ...['--reuid', account.name, '--regid', account.name, '--init-groups', '--no-new-privs'],
     ...['--inh-caps', bind, '--ambient-caps', bind, '--bounding-set', bind, '--'],
   ]
+}
+
+/** The program, or a copy where its account reaches it: a checkout may be below a closed home. */
+export async function openToCaddy(settings: AgentSettings, file: string): Promise<string> {
+  const account = await findCaddyAccount(settings)
+  if (!account || !(await findClosedFolder(account, dirname(file)))) return file
+  const { program } = edgePaths(settings)
+  mkdirSync(dirname(program), { recursive: true, mode: 0o711 })
+  rmSync(program, { force: true })
+  try {
+    linkSync(file, program)
+  } catch {
+    copyFileSync(file, program) // on another file system
+  }
+  return program
 }
 
 /** Gives the files of a Caddy that ran as root to its account. Idempotent. */

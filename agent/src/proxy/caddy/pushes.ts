@@ -1,7 +1,7 @@
 // Caddy's state as the edge sees it: whether it is up and which configuration it has; makes the only `POST /load`. A
 // new Caddy process gets the current configuration automatically. Invariant: the file for Caddy's next start holds the
-// last configuration that a Caddy accepted.
-import { chownSync, existsSync } from 'node:fs'
+// last configuration that a Caddy of the present version accepted.
+import { chownSync, existsSync, readFileSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
 import { PROXY } from '../../limits/proxy.ts'
 import { replaceFile } from '../../machine/atomic-files.ts'
@@ -19,6 +19,15 @@ interface PushOptions {
   /** Why Caddy is not up, as recorded by the process that starts it. */
   explain: () => string
   log: (message: string) => void
+}
+
+/** Names the version of Caddy (render.ts); undefined in a file of an earlier build. */
+function readId(configuration: string): unknown {
+  try {
+    return (JSON.parse(configuration) as Record<string, unknown>)['@id']
+  } catch {
+    return undefined
+  }
 }
 
 export class Pushes {
@@ -46,9 +55,11 @@ export class Pushes {
     clearInterval(this.#timer)
   }
 
-  /** Writes a configuration for Caddy's first start. */
+  /** Writes a configuration for the first start of a Caddy, or of another version, which may refuse the kept one. */
   async #prepare(): Promise<void> {
-    if (!existsSync(this.#o.file)) await this.#keep(this.#o.wanted())
+    const wanted = this.#o.wanted()
+    const kept = existsSync(this.#o.file) ? readFileSync(this.#o.file, 'utf8') : ''
+    if (readId(kept) !== readId(wanted)) await this.#keep(wanted)
   }
 
   async #keep(configuration: string): Promise<void> {

@@ -53,9 +53,13 @@ export const needsOwnRoute = (route: PlacedRoute): boolean =>
 /** The name of an own route in queries to the name server. */
 export const ownName = (host: string, path: string): string => `r${routeId(host, path)}.${OWN_ZONE}`
 
+/** Tells for which Caddy a configuration is; one version refuses what another one needs. */
+const configurationId = (version: string): string => `berth.caddy-${version}`
+
 export function renderConfiguration(input: RenderInput): Json {
   const { http, https } = input.proxy
   const configuration = {
+    '@id': configurationId(input.version),
     admin: {
       listen: `unix/${input.adminSocket}`,
       origins: [input.keys.origin],

@@ -1,8 +1,9 @@
 // `berth-agent setup proxy`: prepares a server for routing and prints what it did. Installs the distribution's package
-// with apt, makes Caddy's account, gives it the files of a Caddy that ran as root, and keeps the package's own unit
+// with apt if the agent came without a Caddy, makes Caddy's account, gives it the files of a Caddy that ran as root, and keeps the package's own unit
 // from taking the ports. Starts nothing.
 import { existsSync } from 'node:fs'
 import { PROXY } from '../../limits/proxy.ts'
+import { findCaddy } from '../../machine/caddy-program.ts'
 import { findListeners, nameHolder } from '../../machine/process/ports.ts'
 import { locateProgram, type ProgramResult, runProgram } from '../../machine/process/programs.ts'
 import { isRoot } from '../../machine/users/users.ts'
@@ -34,7 +35,7 @@ export async function setUpProxy(settings: AgentSettings, say: Say): Promise<num
     say('This needs root: it installs a package and makes an account.')
     return 1
   }
-  if (!(await ensureCaddy(say))) return 1
+  if (!(await ensureCaddy(settings, say))) return 1
   await ensureIptables(say)
   await setUpAccount(settings, say)
   await disableStockUnit(say)
@@ -47,17 +48,20 @@ export async function setUpProxy(settings: AgentSettings, say: Say): Promise<num
   return reportPorts(settings, say)
 }
 
-async function ensureCaddy(say: Say): Promise<boolean> {
-  if (locateProgram('caddy')) {
-    const { stdout } = await runProgram(['caddy', 'version'])
-    const version = /(\d+)\.(\d+)\.(\d+)/.exec(stdout.toString('utf8'))
-    if (!version || !isEnough(version)) {
+async function ensureCaddy(settings: AgentSettings, say: Say): Promise<boolean> {
+  const found = await findCaddy(settings)
+  if (found?.isShipped && found.version) {
+    say(`Caddy ${found.version}: shipped with this agent.`)
+    return true
+  }
+  if (found) {
+    if (!isEnough(found.version)) {
       say(
-        `Caddy ${version?.[0] ?? ''} is too old: 2.6.2 or newer is needed. Replace it, then run this again.`,
+        `Caddy ${found.version} is too old: 2.6.2 or newer is needed. Replace it, then run this again.`,
       )
       return false
     }
-    say(`Caddy ${version[0]}: is there.`)
+    say(`Caddy ${found.version}: is there, from the distribution.`)
     return true
   }
   if (!locateProgram('apt-get')) {
@@ -95,8 +99,10 @@ async function ensureIptables(say: Say): Promise<void> {
   )
 }
 
-const isEnough = ([, a = '0', b = '0', c = '0']: RegExpExecArray): boolean =>
-  Number(a) * 1_000_000 + Number(b) * 1_000 + Number(c) >= 2_006_002
+function isEnough(version: string): boolean {
+  const [a = 0, b = 0, c = 0] = version.split('.').map(Number)
+  return a * 1_000_000 + b * 1_000 + c >= 2_006_002
+}
 
 /** The package starts its own Caddy on port 80, with another configuration than Berth's. */
 async function disableStockUnit(say: Say): Promise<void> {

@@ -5,8 +5,8 @@ import { mkdirSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { PROXY } from '../../limits/proxy.ts'
+import { findCaddy } from '../../machine/caddy-program.ts'
 import { readBootId } from '../../machine/process/processes.ts'
-import { locateProgram, runProgram } from '../../machine/process/programs.ts'
 import type { AgentSettings } from '../../settings.ts'
 import { findCaddyAccount } from '../caddy/account.ts'
 import { openAdmin } from '../caddy/admin.ts'
@@ -63,13 +63,6 @@ export async function startEdge(
   return { close: () => edge.close() }
 }
 
-/** Empty when it is not installed. */
-async function findVersion(): Promise<string> {
-  if (!locateProgram('caddy')) return ''
-  const asked = await runProgram(['caddy', 'version']).catch(() => undefined)
-  return /v?(\d+\.\d+\.\d+)/.exec(asked?.stdout.toString('utf8') ?? '')?.[1] ?? ''
-}
-
 class Edge {
   readonly #settings: AgentSettings
   readonly #paths: ReturnType<typeof edgePaths>
@@ -89,7 +82,8 @@ class Edge {
     const paths = edgePaths(settings)
     mkdirSync(paths.dir, { recursive: true, mode: 0o711 })
     mkdirSync(dirname(paths.socket), { recursive: true, mode: 0o711 })
-    const version = await (options.findVersion ?? findVersion)()
+    const find = options.findVersion ?? (async () => (await findCaddy(settings))?.version ?? '')
+    const version = await find()
     const edge = new Edge(settings, options, version)
     await edge.#open()
     return edge
@@ -113,7 +107,7 @@ class Edge {
     if (mode === 'caddy') {
       this.#sockets = new SocketLinks({ settings, table: () => this.#board.table, log })
       this.#pushes = new Pushes({
-        admin: openAdmin(this.#paths.adminSocket, this.#keys.origin),
+        admin: openAdmin(this.#paths.adminSocket(version), this.#keys.origin),
         file: this.#paths.configuration,
         group: async () => (await findCaddyAccount(settings))?.gid,
         wanted: () => this.#render(this.#board.table),
@@ -168,7 +162,8 @@ class Edge {
     this.#closers.push(() => this.#pushes?.close())
     const control = await openControlSocket(this.#paths.socket, (call) => this.#perform(call))
     this.#closers.push(() => control.close())
-    writeProxyProcess(this.#paths.edgeProcess, process.pid, settingsDigest(this.#settings))
+    const digest = settingsDigest(this.#settings)
+    writeProxyProcess(this.#paths.edgeProcess, process.pid, { digest, caddy: this.#version })
   }
 
   close(): void {
@@ -184,7 +179,7 @@ class Edge {
         proxy: this.#settings.proxy,
         routes: listRoutes(table),
         keys: this.#keys,
-        adminSocket: this.#paths.adminSocket,
+        adminSocket: this.#paths.adminSocket(this.#version),
         links: this.#paths.links,
         sockets: this.#paths.sockets,
         logs: this.#paths.caddy,
