@@ -191,9 +191,11 @@ const isCaddyUp = (settings: AgentSettings, caddy: CaddyProgram | undefined): bo
   return isAlive(found) && !isRootCaddy(found) && isOfVersion(found, caddy)
 }
 
-/** Its running requests have the grace period; it refuses new ones immediately. */
-const endFormerCaddy = (settings: AgentSettings): Promise<void> =>
-  end(readProxyProcess(edgePaths(settings).caddyProcess)?.former)
+/** Of a daemon that died in between; if the replacement is dead too, the former one serves until the next. */
+async function endFormerCaddy(settings: AgentSettings): Promise<void> {
+  const found = readProxyProcess(edgePaths(settings).caddyProcess)
+  if (isAlive(found)) await end(found.former)
+}
 
 /** Returns whether there was one. */
 export async function endRootCaddy(settings: AgentSettings): Promise<boolean> {
@@ -315,7 +317,7 @@ interface ProxyParts {
 export function keepProxyUp({ settings, program, log, onStarted }: ProxyParts): () => void {
   const refusal = handOverUnaccepted()
   if (refusal) log.warn({ why: refusal }, 'new connections may be reset when settings change')
-  void endFormerCaddy(settings) // the last daemon may have died before it did
+  void endFormerCaddy(settings)
   let found: CaddyProgram | undefined
   const edge = new Kept('edge', () => ensureEdge(settings, program, found), log)
   const caddy = new Kept('caddy', () => ensureCaddy(settings, found), log)
@@ -344,7 +346,7 @@ export function keepProxyUp({ settings, program, log, onStarted }: ProxyParts): 
 
 /** Caddy first, so that no request waits for the edge in vain. */
 export async function stopProxy(settings: AgentSettings): Promise<void> {
-  await endFormerCaddy(settings)
-  await end(readProxyProcess(edgePaths(settings).caddyProcess))
+  const found = readProxyProcess(edgePaths(settings).caddyProcess)
+  await Promise.all([end(found?.former), end(found)])
   await endEdge(settings)
 }
