@@ -21,7 +21,10 @@ export const DEPLOYMENTS: readonly CommandSpec[] = [
       WAIT,
       { flags: '--attach', summary: 'Wait for the running deployment instead of starting one' },
       TIMEOUT,
-      { flags: '--commit <sha>', summary: "Deploy this commit instead of the branch's latest" },
+      {
+        flags: '--commit <sha>',
+        summary: "Deploy this commit (7 or more digits) instead of the branch's latest",
+      },
       { flags: '--no-cache', summary: 'Build without caches' },
       MESSAGE,
       LOG,

@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { RECIPES, TASK_STATUSES } from '../task.ts'
 import { BasicAuth, EnvironmentBasicAuth } from './basic-auth.ts'
-import { Commit, HostName, Id, Person, Slug, Time } from './fields.ts'
+import { CommitPrefix, HostName, Id, Person, Slug, Time } from './fields.ts'
 import { ServerRef } from './server.ts'
 import { Task } from './task.ts'
 
@@ -123,7 +123,8 @@ export const ResetRequest = z.strictObject({ confirm: z.string().max(64).optiona
 export const EnvironmentCreated = Environment.extend({ task: Task.nullable() })
 
 export const TaskCreate = z.strictObject({
-  commit_sha: Commit.nullable().optional(),
+  /** In full, or its first 7 or more digits if they name one commit. */
+  commit_sha: CommitPrefix.nullable().optional(),
   no_cache: z.boolean().optional(),
   message: z.string().trim().max(500).nullable().optional(),
 })

@@ -2,7 +2,7 @@
 // task; the exit code of a wait comes from the task's final status. A retried request cannot start twice, because every
 // try of one invocation carries the same key.
 import { randomUUID } from 'node:crypto'
-import { Commit, Task } from '@berth/shared/api'
+import { CommitPrefix, Task } from '@berth/shared/api'
 import type { Api } from '../../client/api.ts'
 import { ApiFailure, isOutcomeUnknown } from '../../client/problem.ts'
 import { findTarget, type Target } from '../../client/resolve.ts'
@@ -50,8 +50,11 @@ function parseDeploy(invocation: Invocation): DeployOptions {
   if (attach && (commit !== undefined || message !== undefined || noCache)) {
     throw usage('--attach starts nothing; it goes without --commit, --no-cache and -m')
   }
-  if (commit !== undefined && !Commit.safeParse(commit).success) {
-    throw usage('--commit takes a full SHA of 40 or 64 hex digits', 'git rev-parse HEAD prints one')
+  if (commit !== undefined && !CommitPrefix.safeParse(commit).success) {
+    throw usage(
+      '--commit takes a SHA, or its first 7 or more hex digits',
+      'git log --oneline prints them',
+    )
   }
   return {
     attach,
