@@ -65,6 +65,19 @@ const ROWS: Record<string, Row> = {
       [1, HERE, (peer) => peer.script(`POST ${TASKS}`, { status: 500, text: 'no' })],
     ],
   },
+  rollback: {
+    args: [...HERE, '805'],
+    pipe: new RegExp(`^813\tqueued\tshop\tpr-42\t${SHA}\t-\n$`),
+    shown: /Rolling back to 0a1b2c3 of deployment 805/,
+    changes: `POST ${TASKS}`,
+    exits: [
+      [0, [...HERE, '805', '--wait']],
+      [3, [...HERE, '805', '--wait'], fails],
+      [2, [...HERE, 'v1']],
+      [6, HERE], // no other commit was deployed
+      [6, [...HERE, '813'], fails],
+    ],
+  },
   'projects list': { pipe: /^12\tshop\t/, shown: /PROJECT .*\n.*shop/ },
   'projects show': { args: ['shop'], pipe: /^id\t12\n/, shown: /deploy key/ },
   'projects create': {

@@ -36,6 +36,14 @@ export const DEPLOYMENTS: readonly CommandSpec[] = [
     load: async () => (await import('../commands/deployments/deploy.ts')).deploy,
   },
   {
+    path: 'rollback',
+    summary: 'Deploy the commit of an earlier successful deployment again',
+    args: '[task]',
+    flags: [WAIT, TIMEOUT, MESSAGE, LOG],
+    examples: ['berth rollback -p shop -e pr-42 --wait', 'berth rollback 805 -e staging --wait'],
+    load: async () => (await import('../commands/deployments/rollback.ts')).rollback,
+  },
+  {
     path: 'tasks list',
     summary: 'List the tasks of an environment or project',
     flags: [

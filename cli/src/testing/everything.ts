@@ -40,6 +40,8 @@ function scriptEnvironment(peer: Peer): void {
   peer.script(`POST ${path}/tasks`, { status: 201, json: task('queued') })
   peer.script('GET /api/projects/12/tasks', { json: [task('succeeded')] })
   peer.script('GET /api/tasks/813', { json: task('succeeded') })
+  const earlier = { id: 805, commit_sha: `0a1b2c3${'0'.repeat(33)}` }
+  peer.script('GET /api/tasks/805', { json: task('succeeded', earlier) })
   peer.script('POST /api/tasks/813/cancel', { status: 202, json: task('running') })
   peer.script('GET /api/tasks/813/log', {
     text: `${logLine(1, 'hello')}\n${logLine(2, 'there')}\n`,

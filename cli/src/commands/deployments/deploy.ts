@@ -127,11 +127,13 @@ export function explainRefusal(
   return failure
 }
 
-async function startTask(
+/** `words`: what was to be started, for a refusal. */
+export async function startTask(
   api: Api,
   target: Target,
   body: DeployOptions['body'],
   now: number,
+  words: Omit<Undertaking, 'list'>,
 ): Promise<Finished> {
   const path = `/api/environments/${target.environment.id}/tasks`
   try {
@@ -145,7 +147,7 @@ async function startTask(
   } catch (error) {
     if (!(error instanceof ApiFailure)) throw error
     const list = `berth tasks ${flagsOf(target)}`
-    throw explainRefusal(error, target, now, { noun: 'a deployment', verb: 'deploy it', list })
+    throw explainRefusal(error, target, now, { ...words, list })
   }
 }
 
@@ -193,14 +195,16 @@ export async function waitAndReport(
   return reportVerdict(context, api, target, finished, { hasLog, hasData: hasLog || isAction })
 }
 
-async function performDeploy(options: DeployOptions, context: Context): Promise<ExitCode> {
-  const { screen, io } = context
-  const api = await context.connect()
-  const target = await findTarget(api, context, options.attach ? 'read' : 'change')
-  const { task, raw } = options.attach
-    ? await findTask(api, target)
-    : await startTask(api, target, options.body, io.now())
-  if (options.wait) return waitAndReport(context, api, target, task, options.wait)
+/** Waits for a started deployment, or says how to watch it. */
+export async function finishStart(
+  context: Context,
+  api: Api,
+  target: Target,
+  { task, raw }: Finished,
+  wait: WaitChoice | null,
+): Promise<ExitCode> {
+  const { screen } = context
+  if (wait) return waitAndReport(context, api, target, task, wait)
   await screen.note(taskHeader(task, target))
   const waiting = task.waiting_for ? cleanText(`: ${task.waiting_for.message}`) : ''
   await screen.note(
@@ -208,6 +212,17 @@ async function performDeploy(options: DeployOptions, context: Context): Promise<
   )
   await printTask(context, target, task, raw, null, false)
   return EXIT.done
+}
+
+async function performDeploy(options: DeployOptions, context: Context): Promise<ExitCode> {
+  const { io } = context
+  const api = await context.connect()
+  const target = await findTarget(api, context, options.attach ? 'read' : 'change')
+  const words = { noun: 'a deployment', verb: 'deploy it' }
+  const started = options.attach
+    ? await findTask(api, target)
+    : await startTask(api, target, options.body, io.now(), words)
+  return finishStart(context, api, target, started, options.wait)
 }
 
 export const deploy = compose(parseDeploy, performDeploy)
