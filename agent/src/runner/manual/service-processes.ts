@@ -126,9 +126,11 @@ export async function endLeftovers(attempt: Attempt): Promise<void> {
     await stopService(attempt.settings, instructionsOf(row))
     attempt.ledger.removeProcess(row)
   }
+  const stopped = attempt.ledger.listStopped(attempt.assignment.environmentId)
   for (const row of rows.filter(({ state }) => state === 'paused')) {
     const instructions = instructionsOf(row)
-    if (!isSupervised(readState(serviceDir(attempt.settings, instructions)))) {
+    const isUp = isSupervised(readState(serviceDir(attempt.settings, instructions)))
+    if (!isUp && !stopped.has(row.service)) {
       await startService(attempt.settings, instructions, { isVerified: true })
       attempt.output.say(`${row.service} of deployment ${row.taskId} was started again.`)
     }
@@ -162,8 +164,12 @@ export async function startProcess(attempt: Attempt, name: string): Promise<void
   output.say(`${name} was started${where}.`)
 }
 
+const versionOf = ({ results, assignment }: Attempt): number =>
+  results.processesOf ?? assignment.taskId
+
 function stateOf(attempt: Attempt, service: string): ServiceState | undefined {
-  const { environmentId, taskId } = attempt.assignment
+  const { environmentId } = attempt.assignment
+  const taskId = versionOf(attempt)
   return readState(serviceDir(attempt.settings, { environmentId, service, taskId }))
 }
 
@@ -177,7 +183,7 @@ function withLastLines(
   code: FailureCode,
   text: string,
 ): StepFailure {
-  const lines = readLastLines(join(attempt.paths.logs, name), attempt.assignment.taskId)
+  const lines = readLastLines(join(attempt.paths.logs, name), versionOf(attempt))
   if (lines.length > 0) {
     attempt.output.say(`Last ${lines.length} lines of ${name}:\n${lines.join('\n')}`)
   }
