@@ -11,6 +11,14 @@ const LOG_FLAGS: readonly FlagSpec[] = [
   { flags: '-O, --output <file>', summary: 'Save the exact bytes to a file (- for stdout)' },
 ]
 
+const LIFECYCLE_FLAGS: readonly FlagSpec[] = [
+  { flags: '-s, --service <service>', summary: 'Only this service' },
+  WAIT,
+  TIMEOUT,
+  MESSAGE,
+  LOG,
+]
+
 const loadTasksLog = async () => (await import('../commands/deployments/tasks-log.ts')).tasksLog
 
 export const DEPLOYMENTS: readonly CommandSpec[] = [
@@ -44,6 +52,27 @@ export const DEPLOYMENTS: readonly CommandSpec[] = [
     load: async () => (await import('../commands/deployments/rollback.ts')).rollback,
   },
   {
+    path: 'restart',
+    summary: 'Restart what is deployed, without a deployment',
+    flags: LIFECYCLE_FLAGS,
+    examples: ['berth restart -e staging --wait', 'berth restart -e pr-42 -s worker'],
+    load: async () => (await import('../commands/deployments/lifecycle.ts')).restart,
+  },
+  {
+    path: 'stop',
+    summary: 'Stop what is deployed, until it is started or deployed again',
+    flags: LIFECYCLE_FLAGS,
+    examples: ['berth stop -p shop -e pr-42 --wait', 'berth stop -e pr-42 -s worker'],
+    load: async () => (await import('../commands/deployments/lifecycle.ts')).stop,
+  },
+  {
+    path: 'start',
+    summary: 'Start what was stopped',
+    flags: LIFECYCLE_FLAGS,
+    examples: ['berth start -p shop -e pr-42 --wait', 'berth start -e pr-42 -s worker'],
+    load: async () => (await import('../commands/deployments/lifecycle.ts')).start,
+  },
+  {
     path: 'tasks list',
     summary: 'List the tasks of an environment or project',
     flags: [
@@ -55,8 +84,8 @@ export const DEPLOYMENTS: readonly CommandSpec[] = [
       },
       {
         flags: '--type <type>',
-        summary: 'deploy, action, destroy or all (default deploy)',
-        choices: ['deploy', 'action', 'destroy', 'all'],
+        summary: 'deploy, action, destroy, restart, stop, start or all (default deploy)',
+        choices: ['deploy', 'action', 'destroy', 'restart', 'stop', 'start', 'all'],
       },
       { flags: '-n, --limit <n>', summary: 'Maximum number (default 20)' },
     ],

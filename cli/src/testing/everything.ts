@@ -59,6 +59,9 @@ function scriptEnvironment(peer: Peer): void {
       'repr-digest': `sha-256=:${Buffer.from(ARTIFACT.sha256, 'hex').toString('base64')}:`,
     },
   })
+  for (const type of ['restart', 'stop', 'start']) {
+    peer.script(`POST ${path}/${type}`, { status: 201, json: task('queued', { type }) })
+  }
   peer.script(`GET ${path}/variables`, { json: [variable('APP_KEY')] })
   peer.script(`PATCH ${path}/variables`, { json: patched() })
   peer.script(`PATCH ${path}`, { json: environment() })

@@ -166,6 +166,11 @@ async function findTask(api: Api, target: Target): Promise<Finished> {
   )
 }
 
+const watchCommand = (task: Task, target: Target): string =>
+  task.type === 'deploy'
+    ? `berth deploy ${flagsOf(target)} --attach`
+    : `berth tasks log ${task.id} -f`
+
 /** Waits and reports the end; shared by every command that starts a task. */
 export async function waitAndReport(
   context: Context,
@@ -176,10 +181,11 @@ export async function waitAndReport(
 ): Promise<ExitCode> {
   const reporter = createReporter(context, target, api, choice.showLog)
   const isAction = task.type === 'action'
+  const isDeployment = task.type === 'deploy'
   const options: WaitOptions = {
     timeoutMs: choice.timeoutMs,
-    what: isAction ? 'action' : 'deployment',
-    resume: isAction ? `berth tasks log ${task.id} -f` : `berth deploy ${flagsOf(target)} --attach`,
+    what: isAction ? 'action' : isDeployment ? 'deployment' : 'task',
+    resume: watchCommand(task, target),
   }
   let finished: Finished
   try {
@@ -195,7 +201,7 @@ export async function waitAndReport(
   return reportVerdict(context, api, target, finished, { hasLog, hasData: hasLog || isAction })
 }
 
-/** Waits for a started deployment, or says how to watch it. */
+/** Waits for a started task, or says how to watch it. */
 export async function finishStart(
   context: Context,
   api: Api,
@@ -208,7 +214,7 @@ export async function finishStart(
   await screen.note(taskHeader(task, target))
   const waiting = task.waiting_for ? cleanText(`: ${task.waiting_for.message}`) : ''
   await screen.note(
-    `Started, ${task.status}${waiting}. Watch it with: berth deploy ${flagsOf(target)} --attach`,
+    `Started, ${task.status}${waiting}. Watch it with: ${watchCommand(task, target)}`,
   )
   await printTask(context, target, task, raw, null, false)
   return EXIT.done
