@@ -35,6 +35,7 @@ import { type AgentGateway, openAgentGateway } from './gateways/agents/gateway.t
 import { actionRoutes } from './gateways/rest/deployments/actions.ts'
 import { diagnosticsRoutes } from './gateways/rest/deployments/diagnostics.ts'
 import { environmentTaskRoutes } from './gateways/rest/deployments/environment-tasks.ts'
+import { lifecycleRoutes } from './gateways/rest/deployments/lifecycle.ts'
 import { logRoutes } from './gateways/rest/deployments/logs.ts'
 import { taskRoutes } from './gateways/rest/deployments/tasks.ts'
 import { environmentRoutes } from './gateways/rest/environments/environments.ts'
@@ -283,6 +284,7 @@ function mountRoutes(http: Api, ctx: Context): void {
     environmentRoutes(api, ctx)
     environmentTaskRoutes(api, ctx)
     actionRoutes(api, ctx)
+    lifecycleRoutes(api, ctx)
     diagnosticsRoutes(api, ctx)
     variableRoutes(api, ctx)
     taskRoutes(api, ctx)

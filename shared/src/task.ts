@@ -2,8 +2,19 @@
 // are control-plane/src/domain/deployments/task.ts and attempt.ts; nothing here decides.
 import { AttemptState, FailureCode } from './wire/gen/berth/agent/v1/agent_pb.ts'
 
-export const TASK_TYPES = ['deploy', 'destroy', 'action'] as const
+/** Tasks that change what runs of the last successful deployment, without a deployment. */
+export const LIFECYCLE_VERBS = ['restart', 'stop', 'start'] as const
+export type LifecycleVerb = (typeof LIFECYCLE_VERBS)[number]
+
+export const TASK_TYPES = ['deploy', 'destroy', 'action', ...LIFECYCLE_VERBS] as const
 export type TaskType = (typeof TASK_TYPES)[number]
+
+/** Actions and lifecycle tasks run beside a queue of deployments; they do not lock the environment. */
+export const locksEnvironment = (type: TaskType): type is 'deploy' | 'destroy' =>
+  type === 'deploy' || type === 'destroy'
+
+export const isLifecycle = (type: TaskType): type is LifecycleVerb =>
+  (LIFECYCLE_VERBS as readonly TaskType[]).includes(type)
 
 export const TASK_STATUSES = ['queued', 'running', 'succeeded', 'failed', 'canceled'] as const
 export type TaskStatus = (typeof TASK_STATUSES)[number]

@@ -97,6 +97,64 @@ describe.each(ENGINES)('the repository on %s', (engine) => {
     })
   })
 
+  describe('a short SHA', () => {
+    const deploy = async (id: number, given: string) => {
+      const answer = await fixture.platform.deploy(id, { commit_sha: given })
+      const { errors } = answer.body as unknown as { errors?: { code: string; message: string }[] }
+      return { status: answer.status, task: answer.body, problem: errors?.[0] }
+    }
+
+    test('names a commit in the history of the branch, or at the head of another one', async () => {
+      const old = fixture.head()
+      fixture.push('main')
+      const other = fixture.push('feature')
+      const { id } = await fixture.environment('main')
+      for (const sha of [old, other]) {
+        const { status, task } = await deploy(id, sha.slice(0, 7))
+        expect([status, task.commit_sha]).toEqual([201, sha])
+        await fixture.platform.settled(task.id)
+      }
+    })
+
+    test('names an earlier deployment without a look at the repository', async () => {
+      const { id } = await fixture.environment('main')
+      const gone = `feed123${'0'.repeat(33)}`
+      await fixture.deployAndWait(id, gone)
+      await fixture.host.close()
+      const { status, task } = await deploy(id, 'feed123')
+      expect([status, task.commit_sha]).toEqual([201, gone])
+      await fixture.platform.settled(task.id)
+      const unread = await deploy(id, 'beef123')
+      expect(unread.problem?.code).toBe('unknown_commit')
+      expect(unread.problem?.message).toContain('the repository cannot be searched')
+    })
+
+    test('that names none or several commits starts nothing, and the answer says what to do', async () => {
+      const { id } = await fixture.environment('main')
+      const none = await deploy(id, '0000000')
+      expect([none.status, none.problem?.code]).toEqual([422, 'unknown_commit'])
+      expect(none.problem?.message).toContain('Give the full SHA')
+      const twins = ['1', '2'].map((digit) => `feed123${digit.repeat(33)}`)
+      for (const sha of twins) await fixture.deployAndWait(id, sha)
+      const several = await deploy(id, 'feed123')
+      expect([several.status, several.problem]).toEqual([
+        422,
+        {
+          field: 'commit_sha',
+          code: 'ambiguous_commit',
+          message:
+            'feed123 names several commits, such as feed1231 and feed1232. Give more digits.',
+        },
+      ])
+      const short = await deploy(id, 'feed12')
+      expect([short.status, short.problem?.message]).toEqual([
+        422,
+        'commit_sha: must be the first 7 or more hex digits of a commit.',
+      ])
+      expect(await fixture.tasks(id)).toHaveLength(2)
+    })
+  })
+
   describe('reconcile', () => {
     test('is answered at once and happens behind the answer, once a minute', async () => {
       const answer = await fixture.cp.call('POST', at('reconcile'))

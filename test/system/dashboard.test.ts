@@ -259,6 +259,33 @@ describe.skipIf(missing('chromium'))('the dashboard in a browser', () => {
       expect(await v.button('Add').count()).toBe(0)
     })
 
+    test('a service and the whole environment are stopped and started, without a deployment', async () => {
+      p.executor.script = (attempt) => {
+        attempt.serve([{ name: 'web', port: 20_000 }, { name: 'worker' }])
+        attempt.succeed()
+      }
+      await p.settled((await p.deploy(environmentId)).body.id)
+      const kinds: (string | undefined)[] = []
+      p.executor.script = (attempt) => {
+        kinds.push(attempt.assignment.spec?.kind.case)
+        attempt.succeed()
+      }
+      const v = await signedIn()
+      await open(v)
+      const choose = async (what: string, verb: string) => {
+        await v.button(`Restart, stop or start ${what}`).click()
+        await v.button(`${verb} ${what}`).click()
+        await v.page.getByRole('dialog').getByRole('button', { name: verb, exact: true }).click()
+      }
+      await choose('worker', 'Stop')
+      await v.text(/^worker is stopped by Ada at /).waitFor()
+      await choose('staging', 'Stop')
+      await v.text(/^Stopped by Ada at /).waitFor()
+      await choose('staging', 'Start')
+      await v.text(/^Stopped by Ada at /).waitFor({ state: 'detached' })
+      expect(kinds).toEqual(['lifecycle', 'lifecycle', 'lifecycle'])
+    })
+
     test('names with markup are names', async () => {
       const title = '<img src=x onerror="window.pwned=1"><script>window.pwned=1</script>'
       await p.cp.call('PATCH', `/api/environments/${environmentId}`, { title })

@@ -28,6 +28,10 @@ const SCHEMA = `
     environment_id INTEGER PRIMARY KEY, task_id INTEGER NOT NULL, fence TEXT NOT NULL, commit_sha TEXT NOT NULL,
     body TEXT NOT NULL, at TEXT NOT NULL
   ) STRICT;
+  CREATE TABLE IF NOT EXISTS stopped_services (
+    environment_id INTEGER NOT NULL, service TEXT NOT NULL, task_id INTEGER NOT NULL,
+    PRIMARY KEY (environment_id, service)
+  ) STRICT;
   ${OBJECTS_SCHEMA}
   ${USAGE_SCHEMA}
   ${ARTIFACTS_SCHEMA}
@@ -43,6 +47,7 @@ const OF_ENVIRONMENTS = [
   'usage',
   'ceilings',
   'artifacts',
+  'stopped_services',
 ]
 
 /**
@@ -270,6 +275,7 @@ export class Ledger {
           )
           .run(plan.taskId, plan.environmentId)
         this.objects.serve(plan.environmentId, containers, attemptId)
+        this.#forgetStops(plan.environmentId)
       })
       .immediate()
   }
@@ -286,8 +292,29 @@ export class Ledger {
           .prepare("UPDATE processes SET state = 'retired' WHERE environment_id = ?")
           .run(environmentId)
         this.objects.serve(environmentId, [])
+        this.#forgetStops(environmentId)
       })
       .immediate()
+  }
+
+  /** Services of the running version that a task stopped. They stay stopped until a task or a deployment starts them. */
+  listStopped(environmentId: number): Set<string> {
+    const sql = 'SELECT service FROM stopped_services WHERE environment_id = ?'
+    return new Set(this.#db.prepare(sql).pluck().all(environmentId) as string[])
+  }
+
+  setStopped(environmentId: number, service: string, taskId: number): void {
+    const sql = 'INSERT OR REPLACE INTO stopped_services VALUES (?, ?, ?)'
+    this.#db.prepare(sql).run(environmentId, service, taskId)
+  }
+
+  setStarted(environmentId: number, service: string): void {
+    const sql = 'DELETE FROM stopped_services WHERE environment_id = ? AND service = ?'
+    this.#db.prepare(sql).run(environmentId, service)
+  }
+
+  #forgetStops(environmentId: number): void {
+    this.#db.prepare('DELETE FROM stopped_services WHERE environment_id = ?').run(environmentId)
   }
 
   /** Nothing of the environment is left here, so its ports are free for others. */

@@ -79,7 +79,7 @@ function describeLoop(service: string, ends: Ends, now: number): string {
 /** Like ObservedService on the wire. */
 export interface ServiceView {
   name: string
-  state: 'running' | 'restarting' | 'exited' | 'missing' | 'unmanaged'
+  state: 'running' | 'restarting' | 'exited' | 'missing' | 'stopped' | 'unmanaged'
   restarts: number
   outOfMemory: boolean
   /** Why this service degrades its environment; empty: it does not. */
@@ -168,6 +168,20 @@ export function viewProcess(
         : 'exited'
   if (isCrashLoop(ends, look.rule)) return view(state, describeLoop(name, ends as Ends, look.now))
   return view(state, state === 'exited' ? `${name} was stopped on the server.` : '')
+}
+
+/** A service that a task stopped. If it runs, it was started past Berth, and its address does not lead to it. */
+export function viewStopped(name: string, runs: boolean): ServiceView {
+  const reason = runs
+    ? `${name} runs although it was stopped: something on the server started it. Start it here, or stop it again.`
+    : ''
+  return {
+    name,
+    state: runs ? 'running' : 'stopped',
+    restarts: 0,
+    outOfMemory: false,
+    reason,
+  }
 }
 
 /** One sentence for the environment: the first objection, in the order of the file. */

@@ -27,6 +27,7 @@ import {
   type ServiceView,
   viewContainer,
   viewProcess,
+  viewStopped,
 } from './drift-rules.ts'
 import type { Observations } from './observations.ts'
 import type { UsageMeter } from './usage-meter.ts'
@@ -92,7 +93,7 @@ export class DriftWatch {
     }
     const plan = JSON.parse(stored.body) as LastPlan
     const views = isDockerPlan(plan)
-      ? await this.#lookAtContainers(stored, plan)
+      ? await this.#lookAtContainers(ledger, stored, plan)
       : this.#lookAtProcesses(ledger, stored, plan)
     if (!views) return
     observations.set({
@@ -114,13 +115,22 @@ export class DriftWatch {
     for (const key of this.#away) if (isOf(key)) this.#away.delete(key)
   }
 
-  async #lookAtContainers(stored: StoredPlan, plan: DockerPlan): Promise<ServiceView[]> {
+  async #lookAtContainers(
+    ledger: Ledger,
+    stored: StoredPlan,
+    plan: DockerPlan,
+  ): Promise<ServiceView[]> {
     const { engine, now } = this.#o
+    const stopped = ledger.listStopped(stored.environmentId)
     const views: ServiceView[] = []
     const pids: number[] = []
     for (const expected of plan.services) {
       const seen = await inspectContainer(engine, expected.container)
       if (seen?.pid !== undefined) pids.push(seen.pid)
+      if (seen && stopped.has(expected.service)) {
+        views.push(viewStopped(expected.service, seen.state === 'running'))
+        continue
+      }
       const key = `${stored.environmentId}/${expected.service}`
       const at = now()
       if (seen) this.#ends.set(key, noteEnds(this.#ends.get(key), this.#endsOf(seen), at, RULE))
@@ -166,9 +176,14 @@ export class DriftWatch {
     const rows = ledger.listProcesses(environmentId).filter(({ state }) => state === 'serving')
     const views: ServiceView[] = []
     const pids: number[] = []
+    const stopped = ledger.listStopped(environmentId)
     let isEarly = false
     for (const { name, run } of plan.section.services) {
       const key = `${environmentId}/${name}`
+      if (!run && stopped.has(name)) {
+        views.push(viewStopped(name, false))
+        continue
+      }
       if (!run) {
         const reason = socketProblem(plan, name)
         views.push({ name, state: 'unmanaged', restarts: 0, outOfMemory: false, reason })
@@ -177,6 +192,10 @@ export class DriftWatch {
       const row = rows.find(({ service }) => service === name)
       const state = row && readState(serviceDir(this.#o.settings, instructionsOf(row)))
       const seen = isSupervised(state) ? toSeenProcess(state) : undefined
+      if (stopped.has(name)) {
+        views.push(viewStopped(name, seen !== undefined))
+        continue
+      }
       if (seen) this.#away.delete(key)
       else if (!this.#away.has(key)) {
         this.#away.add(key)

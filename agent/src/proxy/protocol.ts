@@ -2,7 +2,10 @@
 // used by both sides. Fences and revisions are bigint in code and decimal text on the wire.
 import { PROXY } from '../limits/proxy.ts'
 
-export type PageName = 'deploying' | 'failed' | 'stopped'
+/** stopped: nothing answers. off: a user stopped the service. */
+export type PageName = 'deploying' | 'failed' | 'stopped' | 'off'
+
+const PAGES: readonly PageName[] = ['deploying', 'failed', 'stopped', 'off']
 
 export type EdgeTarget =
   | { kind: 'container'; id: string; port: number }
@@ -132,7 +135,7 @@ function findTargetProblem(target: EdgeTarget): string | undefined {
     case 'static':
       return isPlace(target.root) ? undefined : 'has no folder'
     case 'page':
-      return ['deploying', 'failed', 'stopped'].includes(target.page) ? undefined : 'has no page'
+      return PAGES.includes(target.page) ? undefined : 'has no page'
     default:
       return 'has no target'
   }

@@ -49,6 +49,8 @@ interface Results {
   disk?: DiskSpaceMeter
   /** The cgroup of this attempt's commands; created with the first one. */
   cgroup?: Cgroup | undefined
+  /** The deployment whose processes the steps look at; absent: this one. */
+  processesOf?: number
   /** When `verify` began and every process was up (monotonic clock). */
   verifySince?: number
   /** Grows once: from the checkout alone to everything that .service.yml asks for. */

@@ -52,7 +52,12 @@ const failed = (failure: StepFailure, stepId: string): Verdict => ({
   isCheck: failure.isCheck,
 })
 
-const KINDS = { deploy: 'deployment', destroy: 'removal', action: 'action' } as const
+const KINDS = {
+  deploy: 'deployment',
+  destroy: 'removal',
+  action: 'action',
+  lifecycle: 'task',
+} as const
 
 /** What an interruption means for the attempt. */
 function interrupted(attempt: Attempt, stepId: string): Verdict {

@@ -7,7 +7,7 @@ import type { EdgeRoute } from '../proxy/protocol.ts'
 import { readTable } from '../proxy/table.ts'
 import { readPlan } from '../resources/garbage.ts'
 import type { AgentSettings } from '../settings.ts'
-import { isDockerPlan } from './plan/plan.ts'
+import { isDockerPlan, type LastPlan } from './plan/plan.ts'
 
 export interface RouteContext {
   edge: EdgeClient
@@ -31,6 +31,15 @@ const textOf = (routes: readonly EdgeRoute[]): string =>
       .toSorted((a, b) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1)),
   )
 
+/** The routes of a version; those of stopped services show a page. Undefined: written when manual services had none. */
+export const routesNow = (
+  { routes }: Pick<LastPlan, 'routes'>,
+  stopped: ReadonlySet<string>,
+): EdgeRoute[] | undefined =>
+  routes?.map((route) =>
+    stopped.has(route.service) ? { ...route, target: { kind: 'page', page: 'off' } } : route,
+  )
+
 /** The routes the edge should have; undefined: its current routes are not a leftover. */
 function wantedRoutes(
   { ledger }: RouteContext,
@@ -38,7 +47,7 @@ function wantedRoutes(
   present: readonly EdgeRoute[],
 ): EdgeRoute[] | undefined {
   const plan = readPlan(ledger, environmentId)
-  if (plan) return plan.routes // undefined: written when manual services had no routes
+  if (plan) return routesNow(plan, ledger.listStopped(environmentId))
   const rows = ledger.objects.list({ environmentId, kind: 'container' })
   // the ledger was lost: what serves continues
   if (rows.some(({ state }) => state === 'serving')) return undefined

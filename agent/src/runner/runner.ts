@@ -11,6 +11,7 @@ import {
   type AttemptChanged,
   AttemptState,
   FailureCode,
+  LifecycleVerb,
   Recipe,
   type TaskSecrets,
   type TaskSpec,
@@ -36,12 +37,18 @@ import { Output } from './output.ts'
 import { Parts } from './parts.ts'
 import { planAction } from './plan/action.ts'
 import { planDestroy } from './plan/destroy.ts'
-import { isDockerPlan, type LastPlan, type Plan } from './plan/plan.ts'
+import {
+  isDockerPlan,
+  type LastPlan,
+  type Plan,
+  type LifecycleVerb as PlannedVerb,
+} from './plan/plan.ts'
 import { openRecipes } from './recipe.ts'
 import { findRecipe, RECIPES } from './recipes.ts'
 import { Reporter } from './report.ts'
 import { hasRoutes } from './routing.ts'
 import { stopFetch } from './steps/fetch.ts'
+import { planLifecycle } from './steps/lifecycle-plan.ts'
 
 /** Reads one complete TaskSecrets message from stdin (secrets-pipe.ts); without it no attempt runs. */
 async function readSecrets(): Promise<TaskSecrets> {
@@ -78,7 +85,26 @@ function readLastPlan(ledger: Ledger, environmentId: number): LastPlan | null {
 
 /** The task runs commands of the deployed version, with its values. */
 const runsLast = ({ kind }: TaskSpec): boolean =>
-  kind.case === 'destroy' || kind.case === 'action' || (kind.case === 'deploy' && kind.value.fresh)
+  kind.case === 'destroy' ||
+  kind.case === 'action' ||
+  kind.case === 'lifecycle' ||
+  (kind.case === 'deploy' && kind.value.fresh)
+
+function lifecycleVerb(verb: LifecycleVerb): PlannedVerb {
+  switch (verb) {
+    case LifecycleVerb.RESTART:
+      return 'restart'
+    case LifecycleVerb.STOP:
+      return 'stop'
+    case LifecycleVerb.START:
+      return 'start'
+    default:
+      throw new StepFailure(
+        FailureCode.AGENT_OUTDATED,
+        'The agent on this server does not know what this task asks for. Update berth-agent there.',
+      )
+  }
+}
 
 /** A removal is planned from what exists here; a deployment from the repository's service file. */
 function firstPlan(
@@ -88,6 +114,10 @@ function firstPlan(
   last: LastPlan | null,
 ): Plan {
   if (spec?.kind.case === 'action') return planAction(last, spec.kind.value.name)
+  if (spec?.kind.case === 'lifecycle') {
+    const { verb, service } = spec.kind.value
+    return planLifecycle(last, lifecycleVerb(verb), service)
+  }
   if (spec?.kind.case !== 'destroy') return findRecipe(spec?.recipe).planCheckout()
   return planDestroy(last ?? undefined, {
     skipSteps: spec.kind.value.force,

@@ -195,7 +195,8 @@ async function reviveOne(
   }
   const state = readState(serviceDir(settings, instructions))
   const isUp: boolean = isSupervised(state)
-  if (!isUp) {
+  const isStopped = !isUp && ledger.listStopped(row.environmentId).has(row.service)
+  if (!isUp && !isStopped) {
     // `services stop` leaves no state, or a stopped one; a killed supervisor leaves its last state
     const died = state?.condition === 'running' || state?.condition === 'waiting'
     if (!isFirst && !died && row.state !== 'paused') return false
@@ -203,7 +204,7 @@ async function reviveOne(
     await startService(settings, instructions, { isVerified: true })
   }
   if (row.state === 'paused') ledger.setProcessState(row, 'serving', row.attemptId)
-  return !isUp
+  return !isUp && !isStopped
 }
 
 /** Ends every supervised service; the ledger keeps the rows, so a later start of the daemon restarts them. */

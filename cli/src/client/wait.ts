@@ -24,7 +24,7 @@ export interface WaitWatcher {
 
 export interface WaitOptions {
   /** What continues when the wait has ended. */
-  what: 'deployment' | 'action'
+  what: 'deployment' | 'action' | 'task'
   timeoutMs: number
   /** The command that resumes the wait. */
   resume: string

@@ -65,6 +65,42 @@ const ROWS: Record<string, Row> = {
       [1, HERE, (peer) => peer.script(`POST ${TASKS}`, { status: 500, text: 'no' })],
     ],
   },
+  rollback: {
+    args: [...HERE, '805'],
+    pipe: new RegExp(`^813\tqueued\tshop\tpr-42\t${SHA}\t-\n$`),
+    shown: /Rolling back to 0a1b2c3 of deployment 805/,
+    changes: `POST ${TASKS}`,
+    exits: [
+      [0, [...HERE, '805', '--wait']],
+      [3, [...HERE, '805', '--wait'], fails],
+      [2, [...HERE, 'v1']],
+      [6, HERE], // no other commit was deployed
+      [6, [...HERE, '813'], fails],
+    ],
+  },
+  restart: {
+    args: HERE,
+    pipe: new RegExp(`^813\tqueued\tshop\tpr-42\t${SHA}\t-\n$`),
+    shown: /restart of checkout-v2/,
+    changes: 'POST /api/environments/101/restart',
+    exits: [
+      [0, [...HERE, '--wait']],
+      [3, [...HERE, '--wait'], fails],
+      [2, [...HERE, '--timeout', '1s']],
+    ],
+  },
+  stop: {
+    args: HERE,
+    pipe: new RegExp(`^813\tqueued\tshop\tpr-42\t${SHA}\t-\n$`),
+    shown: /stop of checkout-v2/,
+    changes: 'POST /api/environments/101/stop',
+  },
+  start: {
+    args: HERE,
+    pipe: new RegExp(`^813\tqueued\tshop\tpr-42\t${SHA}\t-\n$`),
+    shown: /start of checkout-v2/,
+    changes: 'POST /api/environments/101/start',
+  },
   'projects list': { pipe: /^12\tshop\t/, shown: /PROJECT .*\n.*shop/ },
   'projects show': { args: ['shop'], pipe: /^id\t12\n/, shown: /deploy key/ },
   'projects create': {

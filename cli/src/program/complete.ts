@@ -64,6 +64,7 @@ const ARGUMENT_KINDS: Readonly<Record<string, Kind>> = {
   'orgs use': 'orgs',
   'tasks show': 'tasks',
   'tasks cancel': 'tasks',
+  rollback: 'tasks',
   'tasks log': 'tasks',
   log: 'tasks',
   'artifacts list': 'tasks',

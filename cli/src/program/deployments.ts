@@ -11,6 +11,14 @@ const LOG_FLAGS: readonly FlagSpec[] = [
   { flags: '-O, --output <file>', summary: 'Save the exact bytes to a file (- for stdout)' },
 ]
 
+const LIFECYCLE_FLAGS: readonly FlagSpec[] = [
+  { flags: '-s, --service <service>', summary: 'Only this service' },
+  WAIT,
+  TIMEOUT,
+  MESSAGE,
+  LOG,
+]
+
 const loadTasksLog = async () => (await import('../commands/deployments/tasks-log.ts')).tasksLog
 
 export const DEPLOYMENTS: readonly CommandSpec[] = [
@@ -21,7 +29,10 @@ export const DEPLOYMENTS: readonly CommandSpec[] = [
       WAIT,
       { flags: '--attach', summary: 'Wait for the running deployment instead of starting one' },
       TIMEOUT,
-      { flags: '--commit <sha>', summary: "Deploy this commit instead of the branch's latest" },
+      {
+        flags: '--commit <sha>',
+        summary: "Deploy this commit (7 or more digits) instead of the branch's latest",
+      },
       { flags: '--no-cache', summary: 'Build without caches' },
       MESSAGE,
       LOG,
@@ -31,6 +42,35 @@ export const DEPLOYMENTS: readonly CommandSpec[] = [
       'berth deploy -e staging --commit "$(git rev-parse HEAD)" --wait --timeout 20m',
     ],
     load: async () => (await import('../commands/deployments/deploy.ts')).deploy,
+  },
+  {
+    path: 'rollback',
+    summary: 'Deploy the commit of an earlier successful deployment again',
+    args: '[task]',
+    flags: [WAIT, TIMEOUT, MESSAGE, LOG],
+    examples: ['berth rollback -p shop -e pr-42 --wait', 'berth rollback 805 -e staging --wait'],
+    load: async () => (await import('../commands/deployments/rollback.ts')).rollback,
+  },
+  {
+    path: 'restart',
+    summary: 'Restart what is deployed, without a deployment',
+    flags: LIFECYCLE_FLAGS,
+    examples: ['berth restart -e staging --wait', 'berth restart -e pr-42 -s worker'],
+    load: async () => (await import('../commands/deployments/lifecycle.ts')).restart,
+  },
+  {
+    path: 'stop',
+    summary: 'Stop what is deployed, until it is started or deployed again',
+    flags: LIFECYCLE_FLAGS,
+    examples: ['berth stop -p shop -e pr-42 --wait', 'berth stop -e pr-42 -s worker'],
+    load: async () => (await import('../commands/deployments/lifecycle.ts')).stop,
+  },
+  {
+    path: 'start',
+    summary: 'Start what was stopped',
+    flags: LIFECYCLE_FLAGS,
+    examples: ['berth start -p shop -e pr-42 --wait', 'berth start -e pr-42 -s worker'],
+    load: async () => (await import('../commands/deployments/lifecycle.ts')).start,
   },
   {
     path: 'tasks list',
@@ -44,8 +84,8 @@ export const DEPLOYMENTS: readonly CommandSpec[] = [
       },
       {
         flags: '--type <type>',
-        summary: 'deploy, action, destroy or all (default deploy)',
-        choices: ['deploy', 'action', 'destroy', 'all'],
+        summary: 'deploy, action, destroy, restart, stop, start or all (default deploy)',
+        choices: ['deploy', 'action', 'destroy', 'restart', 'stop', 'start', 'all'],
       },
       { flags: '-n, --limit <n>', summary: 'Maximum number (default 20)' },
     ],

@@ -1,6 +1,7 @@
 // Shows a wait: a live block on a terminal, a line per event elsewhere, folded groups where a CI system supports them,
 // the raw log on request. verdict.ts reports the outcome.
 
+import { isLifecycle } from '@berth/shared'
 import type { Task } from '@berth/shared/api'
 import type { Api } from '../client/api.ts'
 import { readLines } from '../client/log-stream.ts'
@@ -20,11 +21,15 @@ interface Reporter extends WaitWatcher {
   end(): Promise<void>
 }
 
+/** 'stop web of ' */
+const lifecycleText = ({ type, service }: Task): string =>
+  isLifecycle(type) ? `${type}${service === null ? '' : ` ${service}`} of ` : ''
+
 /** 'Task 813  shop / pr-42  checkout-v2 @ c136499 "Fix totals"     https://…/tasks/813' */
 export function taskHeader(task: Task, target: Target): string {
   const commit = task.commit_sha === null ? '' : ` @ ${shortCommit(task.commit_sha)}`
   const title = task.commit_message === null ? '' : ` "${task.commit_message.split('\n')[0]}"`
-  const action = task.action === null ? '' : `${task.action} on `
+  const action = task.action === null ? lifecycleText(task) : `${task.action} on `
   const subject = cutText(cleanText(`${action}${task.branch}${commit}${title}`), 70)
   return `Task ${task.id}  ${cleanText(targetName(target))}  ${subject}     ${cleanText(task.url)}`
 }

@@ -58,6 +58,7 @@ export function failurePlace(task: Task): string {
 export function survivorSentence(task: Task, environment: Environment | undefined): string {
   if (task.type !== 'deploy' || !environment) return ''
   if (task.live_at !== null) return 'The new version serves; what failed came after that.'
+  if (environment.status === 'stopped') return 'The version deployed before stays stopped.'
   if (environment.status === 'running') return 'The version deployed before keeps running.'
   if (environment.status === 'degraded') {
     const reason = environment.status_reason ? `: ${environment.status_reason}` : '.'

@@ -40,6 +40,8 @@ function scriptEnvironment(peer: Peer): void {
   peer.script(`POST ${path}/tasks`, { status: 201, json: task('queued') })
   peer.script('GET /api/projects/12/tasks', { json: [task('succeeded')] })
   peer.script('GET /api/tasks/813', { json: task('succeeded') })
+  const earlier = { id: 805, commit_sha: `0a1b2c3${'0'.repeat(33)}` }
+  peer.script('GET /api/tasks/805', { json: task('succeeded', earlier) })
   peer.script('POST /api/tasks/813/cancel', { status: 202, json: task('running') })
   peer.script('GET /api/tasks/813/log', {
     text: `${logLine(1, 'hello')}\n${logLine(2, 'there')}\n`,
@@ -57,6 +59,9 @@ function scriptEnvironment(peer: Peer): void {
       'repr-digest': `sha-256=:${Buffer.from(ARTIFACT.sha256, 'hex').toString('base64')}:`,
     },
   })
+  for (const type of ['restart', 'stop', 'start']) {
+    peer.script(`POST ${path}/${type}`, { status: 201, json: task('queued', { type }) })
+  }
   peer.script(`GET ${path}/variables`, { json: [variable('APP_KEY')] })
   peer.script(`PATCH ${path}/variables`, { json: patched() })
   peer.script(`PATCH ${path}`, { json: environment() })

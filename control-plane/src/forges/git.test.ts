@@ -97,6 +97,19 @@ describe('a look', () => {
     git('branch', '--quiet', '-D', 'linked')
   })
 
+  test('lists the newest commits of a branch, without files', async () => {
+    git('switch', '--quiet', '-c', 'long')
+    for (const subject of ['two', 'three']) git('commit', '--quiet', '--allow-empty', '-m', subject)
+    const commits = git('rev-list', 'long').split('\n')
+    const list = (ref: string, most: number) =>
+      open().listCommits({ ...request(`${host.url}/shop.git`), ref, most })
+    expect(await list('refs/heads/long', 10)).toEqual({ ok: true, commits })
+    expect(await list('refs/heads/long', 2)).toEqual({ ok: true, commits: commits.slice(0, 2) })
+    expect(await list('refs/heads/none', 2)).toMatchObject({ ok: false })
+    git('switch', '--quiet', 'main')
+    git('branch', '--quiet', '-D', 'long')
+  })
+
   test('says what is wrong', async () => {
     expect(await open().lookAtRepository(request(`${host.url}/none.git`))).toMatchObject({
       ok: false,

@@ -1,9 +1,11 @@
-// Runs git for the control plane: reads the refs of a repository and, for the check of a project, its `.service.yml`.
+// Runs git for the control plane: reads the refs and commits of a repository and, for the check of a project, its
+// `.service.yml`.
 // Fixed argv, connections only to addresses checked before the process starts, no user configuration, hooks, helpers,
 // prompts, redirects or submodules. A few run concurrently, the others wait.
 import {
   type AddressRules,
   checkCommit,
+  checkRef,
   checkRepositoryUrl,
   LOOKS,
   type RepositoryAddress,
@@ -30,6 +32,8 @@ export type Look = ({ ok: true } & Refs) | ({ ok: false } & LookFailure)
 
 type ServiceFileLook = { ok: true; content: Buffer | undefined } | ({ ok: false } & LookFailure)
 
+type CommitList = { ok: true; commits: string[] } | ({ ok: false } & LookFailure)
+
 interface HostKeyScan {
   /** As known_hosts names it; null if the repository is not read over ssh. */
   host: string | null
@@ -55,6 +59,11 @@ const SAFE_OPTIONS = [
   'transfer.bundleURI=false',
   'pack.threads=1',
 ]
+
+const repositoryOf = (folder: GitFolder): string => `${folder.path}/repository`
+const insideOf =
+  (folder: GitFolder) =>
+  (args: string[]): string[] => ['-C', repositoryOf(folder), ...args]
 
 interface GitSettings {
   dataDir: string
@@ -89,31 +98,10 @@ export class Git {
   readServiceFile(request: LookRequest & { sha: string }): Promise<ServiceFileLook> {
     if (!checkCommit(request.sha).ok) throw new Error('a full commit hash is needed')
     return this.#with(request, async (folder, address) => {
-      const repository = `${folder.path}/repository`
-      const inside = (args: string[]): string[] => ['-C', repository, ...args]
-      const steps = [
-        ['init', '--quiet', '--bare', '--template=', repository],
-        inside(['config', 'remote.origin.url', address.url]),
-        inside(['config', 'remote.origin.promisor', 'true']),
-        inside(['config', 'remote.origin.partialclonefilter', 'blob:none']),
-        inside([
-          'fetch',
-          '--quiet',
-          '--no-tags',
-          '--depth=1',
-          '--filter=blob:none',
-          'origin',
-          request.sha,
-        ]),
-      ]
-      for (const args of steps) {
-        const failure = this.#judge(
-          await this.#call(folder, args, LOOKS.errorBytes),
-          request,
-          address,
-        )
-        if (failure) return { ok: false, ...failure }
-      }
+      const inside = insideOf(folder)
+      const wanted = { what: request.sha, depth: 1, filter: 'blob:none' }
+      const unfetched = await this.#fetch(folder, address, request, wanted)
+      if (unfetched) return { ok: false, ...unfetched }
       const listed = await this.#call(
         folder,
         inside(['ls-tree', '-z', '--full-tree', request.sha, '--', '.service.yml']),
@@ -128,6 +116,22 @@ export class Git {
       if (read.overflow) return { ok: true, content: Buffer.alloc(SERVICE_FILE.bytes + 1, ' ') }
       const failure = this.#judge(read, request, address)
       return failure ? { ok: false, ...failure } : { ok: true, content: read.stdout }
+    })
+  }
+
+  /** Lists the newest commits of a ref, newest first. Neither names nor contents of files are fetched. */
+  listCommits(request: LookRequest & { ref: string; most: number }): Promise<CommitList> {
+    if (!checkRef(request.ref).ok) throw new Error('a valid ref is needed')
+    return this.#with(request, async (folder, address) => {
+      const wanted = { what: request.ref, depth: request.most, filter: 'tree:0' }
+      const unfetched = await this.#fetch(folder, address, request, wanted)
+      if (unfetched) return { ok: false, ...unfetched }
+      const list = insideOf(folder)(['rev-list', `--max-count=${request.most}`, 'FETCH_HEAD'])
+      const result = await this.#call(folder, list, LOOKS.outputBytes)
+      const failure = this.#judge(result, request, address)
+      if (failure) return { ok: false, ...failure }
+      const lines = result.stdout.toString('utf8').split('\n')
+      return { ok: true, commits: lines.filter((line) => checkCommit(line).ok) }
     })
   }
 
@@ -210,6 +214,31 @@ export class Git {
     } finally {
       this.#leave()
     }
+  }
+
+  /** Fetches a ref or a commit into a new bare repository of the folder. */
+  async #fetch(
+    folder: GitFolder,
+    address: RepositoryAddress,
+    request: LookRequest,
+    wanted: { what: string; depth: number; filter: string },
+  ): Promise<LookFailure | undefined> {
+    const inside = insideOf(folder)
+    const { what, depth, filter } = wanted
+    const how = ['--quiet', '--no-tags', `--depth=${depth}`, `--filter=${filter}`]
+    const steps = [
+      ['init', '--quiet', '--bare', '--template=', repositoryOf(folder)],
+      inside(['config', 'remote.origin.url', address.url]),
+      inside(['config', 'remote.origin.promisor', 'true']),
+      inside(['config', 'remote.origin.partialclonefilter', filter]),
+      inside(['fetch', ...how, 'origin', what]),
+    ]
+    for (const args of steps) {
+      const result = await this.#call(folder, args, LOOKS.errorBytes)
+      const failure = this.#judge(result, request, address)
+      if (failure) return failure
+    }
+    return undefined
   }
 
   #call(folder: GitFolder, args: string[], maxBytes: number): Promise<ProgramResult> {

@@ -2,7 +2,7 @@
 // state may be newer than the event, never older; it excludes what depends on the viewer's permissions.
 import type { TaskStatus } from '@berth/shared'
 import { type EnvironmentStatus, environmentStatus } from '../domain/environments/environment.ts'
-import { degradation } from '../domain/environments/observation.ts'
+import { degradation, isStopped } from '../domain/environments/observation.ts'
 import type { EventRow } from '../store/core/events.ts'
 import { listRunningSteps } from '../store/deployments/attempts.ts'
 import { listOpenTasks, listTasksById } from '../store/deployments/tasks.ts'
@@ -69,6 +69,7 @@ export async function describeEvents(db: Db, rows: EventRow[]): Promise<LiveEven
               locked,
               deployed: environment.deployedFence > 0,
               degradedReason: degradation(environment),
+              stopped: isStopped(environment),
               lastTask: tasks.get(environment.lastTaskId ?? 0),
             }),
           }

@@ -358,6 +358,7 @@ export interface EnvironmentsTable {
   /** JSON of the commits that the branch had when a user pinned another one; null while it follows its branch. */
   pinnedFrom: string | null
   actionsSyncedAt: number | null
+  stopped: string | null
 }
 
 export interface EventsTable {
@@ -774,6 +775,7 @@ export interface TasksTable {
   /** Of the .service.yml it read. */
   serviceFileSha: string | null
   action: string | null
+  service: string | null
 }
 
 export interface TokensTable {

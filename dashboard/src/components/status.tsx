@@ -9,6 +9,7 @@ const LOOKS: Record<string, readonly [IconName, Tone, string]> = {
   new: ['hollow', 'none', 'New'],
   deploying: ['half', 'busy', 'Deploying'],
   running: ['dot', 'ok', 'Running'],
+  stopped: ['hollow', 'none', 'Stopped'],
   degraded: ['warning', 'warn', 'Degraded'],
   failed: ['cross', 'bad', 'Failed'],
   removing: ['half', 'busy', 'Removing'],

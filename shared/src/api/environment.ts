@@ -2,17 +2,25 @@
 import { z } from 'zod'
 import { RECIPES, TASK_STATUSES } from '../task.ts'
 import { BasicAuth, EnvironmentBasicAuth } from './basic-auth.ts'
-import { Commit, HostName, Id, Person, Slug, Time } from './fields.ts'
+import { CommitPrefix, HostName, Id, Person, Slug, Time } from './fields.ts'
 import { ServerRef } from './server.ts'
 import { Task } from './task.ts'
 
-/** unmanaged: its owner keeps it running, Berth only routes to it. */
-export const SERVICE_STATES = ['running', 'restarting', 'exited', 'missing', 'unmanaged'] as const
+/** stopped: by a user. unmanaged: its owner keeps it running, Berth only routes to it. */
+export const SERVICE_STATES = [
+  'running',
+  'restarting',
+  'exited',
+  'missing',
+  'stopped',
+  'unmanaged',
+] as const
 
 const ENVIRONMENT_STATUSES = [
   'new',
   'deploying',
   'running',
+  'stopped',
   'degraded',
   'failed',
   'removing',
@@ -56,6 +64,10 @@ export const Environment = z.object({
   basic_auth: BasicAuth,
   status: z.enum(ENVIRONMENT_STATUSES),
   status_reason: z.string().nullable(),
+  /** Who stopped services of it, and which of them are still stopped; null: none is. */
+  stopped: z
+    .object({ by: z.string(), at: Time, task_id: Id, services: z.array(z.string()) })
+    .nullable(),
   locked: z.boolean(),
   locked_by: z
     .object({ task_id: Id, trigger: z.string(), status: z.enum(TASK_STATUSES) })
@@ -118,12 +130,20 @@ export const EnvironmentDeleteQuery = z.object({
   forget: z.enum(['true', 'false']).optional(),
 })
 
+/** For a restart, stop or start; without `service`, of every service. */
+export const LifecycleRequest = z.strictObject({
+  service: z.string().min(1).max(63).nullable().optional(),
+  message: z.string().trim().max(500).nullable().optional(),
+})
+export type LifecycleRequest = z.infer<typeof LifecycleRequest>
+
 export const ResetRequest = z.strictObject({ confirm: z.string().max(64).optional() })
 
 export const EnvironmentCreated = Environment.extend({ task: Task.nullable() })
 
 export const TaskCreate = z.strictObject({
-  commit_sha: Commit.nullable().optional(),
+  /** In full, or its first 7 or more digits if they name one commit. */
+  commit_sha: CommitPrefix.nullable().optional(),
   no_cache: z.boolean().optional(),
   message: z.string().trim().max(500).nullable().optional(),
 })

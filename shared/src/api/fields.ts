@@ -9,6 +9,10 @@ export const Person = z.object({ id: Id.nullable(), name: z.string() })
 export const Commit = z
   .string()
   .regex(/^([0-9a-f]{40}|[0-9a-f]{64})$/, 'must be 40 or 64 hex digits')
+/** A commit in full, or its first digits as git prints them. */
+export const CommitPrefix = z
+  .string()
+  .regex(/^[0-9a-f]{7,64}$/, 'must be the first 7 or more hex digits of a commit')
 /** A hostname of at least two labels, or one below localhost; lower case, no trailing dot. */
 export const HostName = z
   .string()

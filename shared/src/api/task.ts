@@ -63,6 +63,8 @@ export const Task = z.object({
   commit_message: z.string().nullable(),
   recipe: z.enum(RECIPES),
   action: z.string().nullable(),
+  /** The service that a restart, stop or start is about; null: all of them. */
+  service: z.string().nullable(),
   waiting_for: WaitingFor.nullable(),
   cancel_requested_at: Time.nullable(),
   cancel_reason: z.enum(['user', 'superseded', 'environment_removed']).nullable(),

@@ -15,6 +15,8 @@ export const LOOKS = {
   checkBytes: 64 * MiB,
   /** git holds all refs in memory before it prints the first, so an endless answer is stopped here. */
   memoryBytes: 256 * MiB,
+  /** The newest commits of a branch, to find the one that a short SHA names. About 200 KiB each 1,000. */
+  commits: 2_000,
   /** Host keys that are kept for one project; a forge has a few. */
   knownHostsBytes: 64 * KiB,
   /** To resolve a name, before anything is started. */

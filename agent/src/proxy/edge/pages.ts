@@ -37,6 +37,12 @@ const WORDS: Record<Page, Words> = {
     text: 'Nothing of this environment runs at the moment. Its application may have ended or may be starting.',
     retries: true,
   },
+  off: {
+    status: 503,
+    title: 'Stopped',
+    text: 'This application was stopped. It answers again after a member of its project starts or deploys it.',
+    retries: false,
+  },
   files: {
     status: 501,
     title: 'Caddy is missing',

@@ -84,7 +84,8 @@ async function resume(
 ): Promise<boolean> {
   const { engine, ledger, settings } = context
   const seen = await inspectOwned(engine, settings, row.name)
-  const isDown = seen !== undefined && seen.state !== 'running'
+  const isStopped = ledger.listStopped(row.environmentId).has(row.service)
+  const isDown = seen !== undefined && seen.state !== 'running' && !isStopped
   if (isDown) {
     await stopSuccessors(context, request, row.service)
     await setRestartPolicy(engine, seen.id, 'unless-stopped')

@@ -27,8 +27,11 @@ async function startOld(attempt: Attempt, row: ObjectRow): Promise<void> {
   const { engine } = dockerOf(attempt)
   const seen = await inspectOwned(engine, attempt.settings, row.name)
   if (!seen) throw new Error(`${row.name} is gone`)
-  await startContainer(engine, seen.id)
-  attempt.ledger.objects.setState(row, 'serving', attempt.assignment.attemptId)
+  const { attemptId, environmentId } = attempt.assignment
+  const isStopped = attempt.ledger.listStopped(environmentId).has(row.service)
+  if (!isStopped) await startContainer(engine, seen.id)
+  attempt.ledger.objects.setState(row, 'serving', attemptId)
+  if (isStopped) return
   attempt.output.say(`${row.service} of deployment ${row.taskId} was started again.`)
 }
 

@@ -5,7 +5,7 @@ import type { CommandCheck, HealthSample } from '../../machine/process/health.ts
 import type { Attempt } from '../attempt.ts'
 import { StepFailure } from '../failure.ts'
 import { quoteShell } from '../plan/variable-files.ts'
-import { newCommandContext, runCommand } from '../steps/command.ts'
+import { runCommand, versionContext } from '../steps/command.ts'
 import { shownCommand, startExcerpt } from '../steps/health-command.ts'
 
 export async function probeByCommand(
@@ -18,7 +18,8 @@ export async function probeByCommand(
   const excerpt = startExcerpt()
   const run = typeof command === 'string' ? command : command.map(quoteShell).join(' ')
   const step = { title: what, run, dir: null, env, timeoutMs, allowFailure: false }
-  const context = { ...newCommandContext(attempt), mayActivate: false }
+  // the variables of the service are resolved already
+  const context = { ...versionContext(attempt), strong: new Set<string>(), mayActivate: false }
   try {
     const { exit } = await runCommand(attempt, step, context, (_, chunk) => excerpt.add(chunk))
     if (exit.code === 0) return { isHealthy: true, said: `${what} exited with 0`, detail: '' }

@@ -141,9 +141,11 @@ export async function endLeftovers(attempt: Attempt): Promise<void> {
     await stopService(attempt.settings, instructionsOf(row))
     attempt.ledger.removeProcess(row)
   }
+  const stopped = attempt.ledger.listStopped(attempt.assignment.environmentId)
   for (const row of rows.filter(({ state }) => state === 'paused')) {
     const instructions = instructionsOf(row)
-    if (!isSupervised(readState(serviceDir(attempt.settings, instructions)))) {
+    const isUp = isSupervised(readState(serviceDir(attempt.settings, instructions)))
+    if (!isUp && !stopped.has(row.service)) {
       await startService(attempt.settings, instructions, { isVerified: true })
       attempt.output.say(`${row.service} of deployment ${row.taskId} was started again.`)
     }
@@ -177,8 +179,12 @@ export async function startProcess(attempt: Attempt, name: string): Promise<void
   output.say(`${name} was started${where}.`)
 }
 
+const versionOf = ({ results, assignment }: Attempt): number =>
+  results.processesOf ?? assignment.taskId
+
 function stateOf(attempt: Attempt, service: string): ServiceState | undefined {
-  const { environmentId, taskId } = attempt.assignment
+  const { environmentId } = attempt.assignment
+  const taskId = versionOf(attempt)
   return readState(serviceDir(attempt.settings, { environmentId, service, taskId }))
 }
 
@@ -192,7 +198,7 @@ function withLastLines(
   code: FailureCode,
   text: string,
 ): StepFailure {
-  const lines = readLastLines(join(attempt.paths.logs, name), attempt.assignment.taskId)
+  const lines = readLastLines(join(attempt.paths.logs, name), versionOf(attempt))
   if (lines.length > 0) {
     attempt.output.say(`Last ${lines.length} lines of ${name}:\n${lines.join('\n')}`)
   }
@@ -209,7 +215,7 @@ export function requireAlive(attempt: Attempt, name: string): ServiceState {
     const { lastEnd } = state
     const after = `${(lastEnd.upMs / 1_000).toFixed(1)} s`
     if (lastEnd.isOutOfMemory) {
-      const why = neededMemory(name, need(attempt, 'limits').get(name)?.memoryBytes)
+      const why = neededMemory(name, attempt.results.limits?.get(name)?.memoryBytes)
       const text = `${name} was stopped by the kernel after ${after}: ${why}`
       throw withLastLines(attempt, name, FailureCode.OUT_OF_MEMORY, text)
     }
@@ -246,18 +252,21 @@ export async function ask(
   }
 }
 
+/** Undefined: its owner keeps it running. */
+const ownRow = (attempt: Attempt, service: string): ProcessRow | undefined =>
+  rowsOf(attempt).find((row) => row.service === service && row.taskId === versionOf(attempt))
+
 /** Undefined: the file wants no check, or the service has nothing to ask. */
 function askOf(
   attempt: Attempt,
   service: ManualService,
 ): { check: CheckTiming; once: () => Promise<HealthSample> } | undefined {
-  const { name, health, run, target } = service
+  const { name, health } = service
   const check = askingCheck(health)
   if (!check) return undefined
   if (check.kind === 'command') {
-    const isAuto = target?.kind === 'auto'
-    const port = need(attempt, 'ports').get(name)
-    const env = serviceAdditions(need(attempt, 'variables'), run?.env ?? {}, { port, isAuto })
+    const row = ownRow(attempt, name)
+    const env = row ? instructionsOf(row).additions : {}
     return { check, once: () => probeByCommand(attempt, check, env) }
   }
   const place = targetOf(attempt, service)
@@ -267,9 +276,7 @@ function askOf(
 /** What the service's own processes listen on, if not on its port. */
 function explainOwn(attempt: Attempt, service: ManualService): string | undefined {
   const port = need(attempt, 'ports').get(service.name)
-  const row = rowsOf(attempt).find(
-    ({ service: name, taskId }) => name === service.name && taskId === attempt.assignment.taskId,
-  )
+  const row = ownRow(attempt, service.name)
   if (port === undefined || !row || askingCheck(service.health)?.kind === 'command')
     return undefined
   const members = listServiceProcesses(attempt.settings, instructionsOf(row))

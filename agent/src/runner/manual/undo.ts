@@ -27,7 +27,9 @@ export async function takeBackProcess(attempt: Attempt, service: string): Promis
       row.service === service && row.state === 'paused' && row.attemptId === assignment.attemptId,
   )
   if (!old) return
-  await startService(settings, instructionsOf(old), { isVerified: true })
+  const isStopped = ledger.listStopped(assignment.environmentId).has(service)
+  if (!isStopped) await startService(settings, instructionsOf(old), { isVerified: true })
   ledger.setProcessState(old, 'serving', assignment.attemptId)
+  if (isStopped) return
   output.say(`${service} of deployment ${old.taskId} was started again.`)
 }

@@ -1,4 +1,4 @@
-// What a deployment, a removal or an action will do, as data: ordered phases of steps, each with what it may have
+// What a deployment, a removal, an action or a restart will do, as data: ordered phases of steps, each with what it may have
 // created. PURE. The runner performs and reports a plan. Step ids are stable names by which users, diagnostics and the
 // control plane find a step.
 import type { Action, DockerSection, ManualSection, Step } from '@berth/shared/service-file'
@@ -38,6 +38,8 @@ export type DockerVerb =
   | 'stop-old'
   | 'collect'
 
+export type LifecycleVerb = 'restart' | 'stop' | 'start'
+
 export type PlatformWork =
   | 'admit'
   | 'account'
@@ -66,6 +68,8 @@ export type Work =
   | { kind: 'destroy-command'; step: Step }
   | { kind: 'start' | 'health' | 'static' | 'verify'; service: string }
   | { kind: 'docker'; does: DockerVerb; service: string }
+  /** Of a service of the running version; nothing is deployed. */
+  | { kind: 'lifecycle'; does: LifecycleVerb; service: string }
 
 export interface PlannedStep {
   id: string
@@ -92,7 +96,7 @@ export interface Phase {
 }
 
 export interface Plan {
-  kind: 'deploy' | 'destroy' | 'action'
+  kind: 'deploy' | 'destroy' | 'action' | 'lifecycle'
   phases: Phase[]
 }
 

@@ -32,7 +32,9 @@ import { listenForActivation } from '../activation.ts'
 import { type Attempt, accountOf, environmentName, hasMarkerOf, need } from '../attempt.ts'
 import { ceilingOf } from '../ceiling.ts'
 import { Interrupted, StepFailure } from '../failure.ts'
+import { releaseOf, variablesOf } from '../last-version.ts'
 import { sectionOf } from '../manual/configure.ts'
+import { isManualPlan } from '../plan/plan.ts'
 import { weakerAdditions } from '../plan/variables.ts'
 
 const MARKER_NAME = 'BERTH_ATTEMPT_ID'
@@ -82,6 +84,24 @@ export const newCommandContext = (attempt: Attempt): CommandContext => ({
   offersSocket: hasSocket(sectionOf(attempt)),
   mayActivate: true,
 })
+
+/** The version that the last deployment left here. */
+export function lastContext({ paths, results }: Attempt): CommandContext {
+  const { last } = results
+  if (!isManualPlan(last)) throw new Error('nothing with commands was deployed here')
+  return {
+    releaseDir: releaseOf(paths, last),
+    variablesFile: variablesOf(paths, last)[0] as string,
+    commit: last.commit,
+    strong: new Set(last.strongKeys),
+    offersSocket: hasSocket(last.section),
+    mayActivate: false,
+  }
+}
+
+/** The version whose processes the steps look at. */
+export const versionContext = (attempt: Attempt): CommandContext =>
+  attempt.results.processesOf === undefined ? newCommandContext(attempt) : lastContext(attempt)
 
 export const pathsOf = (attempt: Attempt, context: CommandContext): CommandPaths => ({
   environmentDir: attempt.paths.dir,

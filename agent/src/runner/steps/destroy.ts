@@ -16,27 +16,13 @@ import { AccountError, isRoot, removeAccount } from '../../machine/users/users.t
 import { guardServer } from '../../resources/firewall.ts'
 import { ensureActivateProgram } from '../activation.ts'
 import { type Attempt, accountOf, environmentName } from '../attempt.ts'
-import { hasRelease, releaseOf, variablesOf } from '../last-version.ts'
+import { hasRelease } from '../last-version.ts'
 import { whySkipped } from '../plan/destroy.ts'
 import { isManualPlan } from '../plan/plan.ts'
 import { allRecipes, type Removal } from '../recipe.ts'
 import { forgetPassword, resetRoutes } from '../routing.ts'
-import { type CommandContext, type CommandResult, hasSocket, runListedStep } from './command.ts'
+import { type CommandContext, type CommandResult, lastContext, runListedStep } from './command.ts'
 import { belongingOf, emptyFolders, endVersion, failed, lookUpAccount } from './end-version.ts'
-
-function lastContext(attempt: Attempt): CommandContext {
-  const { paths, results } = attempt
-  const { last } = results
-  if (!isManualPlan(last)) throw new Error('nothing with commands was deployed here')
-  return {
-    releaseDir: releaseOf(paths, last),
-    variablesFile: variablesOf(paths, last)[0] as string,
-    commit: last.commit,
-    strong: new Set(last.strongKeys),
-    offersSocket: hasSocket(last.section),
-    mayActivate: false,
-  }
-}
 
 /** Runs in the deployed version, as its account. */
 export async function runInLast<T>(

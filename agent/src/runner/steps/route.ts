@@ -54,6 +54,8 @@ async function showFirstPage(attempt: Attempt): Promise<void> {
   const before = await routing.edge.getRoutes(attempt.assignment.environmentId)
   routing.routesBefore = before?.routes ?? []
   if (routing.routesBefore.some(({ target }) => target.kind !== 'page')) return
+  // a user stopped all of it, and its pages say so until the new version answers
+  if (attempt.results.last && routing.routesBefore.length > 0) return
   routing.showsPages = true
   await showPages(attempt, 'deploying')
 }

@@ -8,6 +8,7 @@ import { readConfig } from './configure.ts'
 import { removeEverything, reset, runDestroyStep, stopEverything } from './destroy.ts'
 import { drainOld, stopOld } from './drain.ts'
 import { fetchRepository } from './fetch.ts'
+import { changeService } from './lifecycle.ts'
 
 export const SHARED_STEPS: StepTable = {
   fetch: fetchRepository,
@@ -21,5 +22,6 @@ export const SHARED_STEPS: StepTable = {
   stop: stopEverything,
   remove: removeEverything,
   action: runAction,
+  lifecycle: changeService,
   artifacts: collectArtifacts,
 }

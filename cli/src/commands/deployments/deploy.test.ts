@@ -132,7 +132,7 @@ describe('refusals', () => {
 
   it.each([
     [['deploy', '-p', 'shop'], 'which environment?'],
-    [[...ARGS, '--commit', 'abc'], '--commit takes a full SHA'],
+    [[...ARGS, '--commit', 'abc123'], '--commit takes a SHA, or its first 7'],
     [[...ARGS, '--timeout', '5m'], '--timeout needs --wait'],
     [[...ARGS, '--wait', '--timeout', 'soon'], '--timeout takes a time'],
     [[...ARGS, '--attach', '-m', 'x'], '--attach starts nothing'],

@@ -2,7 +2,7 @@
 // task; the exit code of a wait comes from the task's final status. A retried request cannot start twice, because every
 // try of one invocation carries the same key.
 import { randomUUID } from 'node:crypto'
-import { Commit, Task } from '@berth/shared/api'
+import { CommitPrefix, Task } from '@berth/shared/api'
 import type { Api } from '../../client/api.ts'
 import { ApiFailure, isOutcomeUnknown } from '../../client/problem.ts'
 import { findTarget, type Target } from '../../client/resolve.ts'
@@ -50,8 +50,11 @@ function parseDeploy(invocation: Invocation): DeployOptions {
   if (attach && (commit !== undefined || message !== undefined || noCache)) {
     throw usage('--attach starts nothing; it goes without --commit, --no-cache and -m')
   }
-  if (commit !== undefined && !Commit.safeParse(commit).success) {
-    throw usage('--commit takes a full SHA of 40 or 64 hex digits', 'git rev-parse HEAD prints one')
+  if (commit !== undefined && !CommitPrefix.safeParse(commit).success) {
+    throw usage(
+      '--commit takes a SHA, or its first 7 or more hex digits',
+      'git log --oneline prints them',
+    )
   }
   return {
     attach,
@@ -124,11 +127,13 @@ export function explainRefusal(
   return failure
 }
 
-async function startTask(
+/** `words`: what was to be started, for a refusal. */
+export async function startTask(
   api: Api,
   target: Target,
   body: DeployOptions['body'],
   now: number,
+  words: Omit<Undertaking, 'list'>,
 ): Promise<Finished> {
   const path = `/api/environments/${target.environment.id}/tasks`
   try {
@@ -142,7 +147,7 @@ async function startTask(
   } catch (error) {
     if (!(error instanceof ApiFailure)) throw error
     const list = `berth tasks ${flagsOf(target)}`
-    throw explainRefusal(error, target, now, { noun: 'a deployment', verb: 'deploy it', list })
+    throw explainRefusal(error, target, now, { ...words, list })
   }
 }
 
@@ -161,6 +166,11 @@ async function findTask(api: Api, target: Target): Promise<Finished> {
   )
 }
 
+const watchCommand = (task: Task, target: Target): string =>
+  task.type === 'deploy'
+    ? `berth deploy ${flagsOf(target)} --attach`
+    : `berth tasks log ${task.id} -f`
+
 /** Waits and reports the end; shared by every command that starts a task. */
 export async function waitAndReport(
   context: Context,
@@ -171,10 +181,11 @@ export async function waitAndReport(
 ): Promise<ExitCode> {
   const reporter = createReporter(context, target, api, choice.showLog)
   const isAction = task.type === 'action'
+  const isDeployment = task.type === 'deploy'
   const options: WaitOptions = {
     timeoutMs: choice.timeoutMs,
-    what: isAction ? 'action' : 'deployment',
-    resume: isAction ? `berth tasks log ${task.id} -f` : `berth deploy ${flagsOf(target)} --attach`,
+    what: isAction ? 'action' : isDeployment ? 'deployment' : 'task',
+    resume: watchCommand(task, target),
   }
   let finished: Finished
   try {
@@ -190,21 +201,34 @@ export async function waitAndReport(
   return reportVerdict(context, api, target, finished, { hasLog, hasData: hasLog || isAction })
 }
 
-async function performDeploy(options: DeployOptions, context: Context): Promise<ExitCode> {
-  const { screen, io } = context
-  const api = await context.connect()
-  const target = await findTarget(api, context, options.attach ? 'read' : 'change')
-  const { task, raw } = options.attach
-    ? await findTask(api, target)
-    : await startTask(api, target, options.body, io.now())
-  if (options.wait) return waitAndReport(context, api, target, task, options.wait)
+/** Waits for a started task, or says how to watch it. */
+export async function finishStart(
+  context: Context,
+  api: Api,
+  target: Target,
+  { task, raw }: Finished,
+  wait: WaitChoice | null,
+): Promise<ExitCode> {
+  const { screen } = context
+  if (wait) return waitAndReport(context, api, target, task, wait)
   await screen.note(taskHeader(task, target))
   const waiting = task.waiting_for ? cleanText(`: ${task.waiting_for.message}`) : ''
   await screen.note(
-    `Started, ${task.status}${waiting}. Watch it with: berth deploy ${flagsOf(target)} --attach`,
+    `Started, ${task.status}${waiting}. Watch it with: ${watchCommand(task, target)}`,
   )
   await printTask(context, target, task, raw, null, false)
   return EXIT.done
+}
+
+async function performDeploy(options: DeployOptions, context: Context): Promise<ExitCode> {
+  const { io } = context
+  const api = await context.connect()
+  const target = await findTarget(api, context, options.attach ? 'read' : 'change')
+  const words = { noun: 'a deployment', verb: 'deploy it' }
+  const started = options.attach
+    ? await findTask(api, target)
+    : await startTask(api, target, options.body, io.now(), words)
+  return finishStart(context, api, target, started, options.wait)
 }
 
 export const deploy = compose(parseDeploy, performDeploy)

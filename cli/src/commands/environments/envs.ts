@@ -27,6 +27,7 @@ const STATUS: Record<Environment['status'], readonly [string, Style | undefined]
   new: ['○', 'dim'],
   deploying: ['◐', 'cyan'],
   running: ['●', 'green'],
+  stopped: ['■', 'dim'],
   degraded: ['!', 'yellow'],
   failed: ['✗', 'red'],
   removing: ['–', 'dim'],

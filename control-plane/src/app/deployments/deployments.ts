@@ -29,6 +29,7 @@ import {
 import { byCaller } from '../core/audit.ts'
 import type { Change } from '../core/change.ts'
 import { change } from '../core/transaction.ts'
+import { resolveCommit } from './commits.ts'
 import { queueTask } from './queue.ts'
 import { getTask, type TaskView } from './tasks.ts'
 
@@ -89,8 +90,10 @@ export async function requestDeployment(
   asked: TaskCreate,
   trigger: Trigger,
 ): Promise<TaskView> {
-  await loadEnvironment(ctx.db, caller, environmentId, 'deploy')
-  return startDeployment(ctx, caller, environmentId, asked, trigger)
+  const environment = await loadEnvironment(ctx.db, caller, environmentId, 'deploy')
+  const given = asked.commit_sha
+  const commit = given ? { commit_sha: await resolveCommit(ctx, environment, given) } : {}
+  return startDeployment(ctx, caller, environmentId, { ...asked, ...commit }, trigger)
 }
 
 /** Removes the deployed services first; settings and variables stay, and the commit is the last requested one. */

@@ -1,6 +1,6 @@
 // The one way into the queue: writes the task's row, the environment's references to it, audit and event in the
 // caller's transaction. The caller decided that it may be queued; unique indexes guard against concurrent requests.
-import type { Trigger } from '@berth/shared'
+import { locksEnvironment, type TaskType, type Trigger } from '@berth/shared'
 import { effectiveRecipe } from '../../domain/environments/environment.ts'
 import { insertTask, updateSuccessor } from '../../store/deployments/tasks.ts'
 import { type Environment, rememberTask } from '../../store/environments/environments.ts'
@@ -11,9 +11,11 @@ import type { Change } from '../core/change.ts'
 import { agentTopic, emitTask } from '../core/transaction.ts'
 
 interface AskedTask {
-  type: 'deploy' | 'destroy' | 'action'
+  type: TaskType
   /** The name of an action of the last successful deployment. */
   action?: string
+  /** A restart, stop or start of one service. */
+  service?: string | null
   by: Actor
   trigger: Trigger
   /** Null means the branch's head. */
@@ -59,14 +61,15 @@ export async function queueTask(
     branch: environment.branch,
     recipe: effectiveRecipe(environment, project.defaultRecipe),
     askedSha: sha,
-    // an action runs in the deployed commit
-    commitSha: asked.type === 'action' ? environment.commitSha : sha,
+    // everything but a deployment or removal works on the deployed commit
+    commitSha: locksEnvironment(asked.type) ? sha : environment.commitSha,
     action: asked.action ?? null,
+    service: asked.service ?? null,
     deliveryId: by.type === 'webhook' ? by.deliveryId : null,
     createdAt: c.now,
   })
   const deploys = asked.type === 'deploy'
-  if (asked.formerServerId === undefined && asked.type !== 'action') {
+  if (asked.formerServerId === undefined && locksEnvironment(asked.type)) {
     await rememberTask(c.db, environment.id, {
       lastTaskId: id,
       ...(deploys
@@ -82,6 +85,7 @@ export async function queueTask(
     commit_sha: sha,
     trigger,
     ...(asked.action ? { action: asked.action } : {}),
+    ...(asked.service ? { service: asked.service } : {}),
   }
   await audit(c, by, task.organizationId, 'task.create', ['task', id], details)
   emitTask(c, { ...task, id }, 'task.queued', { trigger })

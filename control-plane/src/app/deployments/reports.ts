@@ -1,6 +1,6 @@
 // Turns agents' reports into rows: one transaction per batch, each event exactly once, acknowledged after the commit.
 // Events of unknown attempts, old fences and finished attempts are stored as history and change nothing else.
-import { failureWord, SERVICE_FILE, TASKS } from '@berth/shared'
+import { failureWord, isLifecycle, SERVICE_FILE, TASKS } from '@berth/shared'
 import {
   type AttemptChanged,
   AttemptState,
@@ -55,6 +55,7 @@ import { destroyFormerCopy, endRemovalTask } from '../environments/removal.ts'
 import { recordArtifacts } from '../files/artifacts.ts'
 import { applySshSession } from '../ssh/sessions.ts'
 import { toSyncedAction } from './actions.ts'
+import { recordLifecycle } from './lifecycle.ts'
 import { applyPlan, applyStep, closeOpenSteps } from './report-steps.ts'
 
 type Applied =
@@ -359,6 +360,7 @@ async function moveTaskWith(
   const moved = await moveTask(c.db, task.id, status, { finishedAt: at, failure, startedAt })
   if (!moved) return
   if (status === 'succeeded') await recordSuccess(c, attempt, task)
+  if (isLifecycle(task.type)) await recordLifecycle(c, task, status, at)
   const { message } = changed
   await endRemovalTask(ctx, c, task, { status, message, begun: startedAt !== null })
   await updateEnvironment(c.db, task.environmentId, { updatedAt: c.now })
@@ -374,6 +376,7 @@ async function recordSuccess(c: Change, attempt: Attempt, task: Task): Promise<v
     deployedFence: attempt.fence,
     deployedVariablesRevision: attempt.variablesRevision,
     degradedReason: null,
+    stopped: null,
   })
   await destroyFormerCopy(c, task.environmentId)
 }

@@ -9,7 +9,7 @@ import {
   effectiveRecipe,
   environmentStatus,
 } from '../../domain/environments/environment.ts'
-import { degradation } from '../../domain/environments/observation.ts'
+import { degradation, isStopped } from '../../domain/environments/observation.ts'
 import { listOpenTasks, type Task } from '../../store/deployments/tasks.ts'
 import { type Environment, listEnvironments } from '../../store/environments/environments.ts'
 import {
@@ -56,6 +56,7 @@ async function view(
         locked: openTask !== undefined,
         deployed: environment.deployedFence > 0,
         degradedReason: degradation(environment),
+        stopped: isStopped(environment),
         lastTask,
       }),
       server,

@@ -1,6 +1,6 @@
 // Reads a project's repository with the project's own key, outside any transaction, and stores the result with the
 // project. The key leaves this file only as a Sensitive for the one call that needs it.
-import { Sensitive } from '@berth/shared'
+import { LOOKS, Sensitive } from '@berth/shared'
 import { type Problem, readServiceFile } from '@berth/shared/service-file'
 import type { Context } from '../../context.ts'
 import type { Caller } from '../../domain/core/access.ts'
@@ -35,6 +35,10 @@ function lookRequest(ctx: Context, project: Project): LookRequest {
 /** Uses the network, so never call it inside a transaction. */
 export const lookAtRepository = (ctx: Context, project: Project): Promise<Look> =>
   ctx.outbound.git.lookAtRepository(lookRequest(ctx, project))
+
+/** Lists the newest commits of a ref. Uses the network, so never call it inside a transaction. */
+export const listCommits = (ctx: Context, project: Project, ref: string) =>
+  ctx.outbound.git.listCommits({ ...lookRequest(ctx, project), ref, most: LOOKS.commits })
 
 const encodeLookError = (look: Look): string | null =>
   look.ok ? null : JSON.stringify({ code: look.code, message: look.message })

@@ -48,18 +48,27 @@ export function environmentUrl(services: DeployedService[], hostname: string): s
   return null
 }
 
-export type EnvironmentStatus = 'new' | 'deploying' | 'running' | 'degraded' | 'failed' | 'removing'
+export type EnvironmentStatus =
+  | 'new'
+  | 'deploying'
+  | 'running'
+  | 'stopped'
+  | 'degraded'
+  | 'failed'
+  | 'removing'
 
 export function environmentStatus(e: {
   removing: boolean
   locked: boolean
   deployed: boolean
   degradedReason: string | null
+  /** A user stopped all of it. */
+  stopped: boolean
   lastTask: { status: TaskStatus } | undefined
 }): EnvironmentStatus {
   if (e.removing) return 'removing'
   if (e.locked) return 'deploying'
   if (e.degradedReason !== null) return 'degraded'
-  if (e.deployed) return 'running'
+  if (e.deployed) return e.stopped ? 'stopped' : 'running'
   return e.lastTask?.status === 'failed' ? 'failed' : 'new'
 }

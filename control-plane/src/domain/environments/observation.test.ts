@@ -1,6 +1,15 @@
 // Which observation counts, and its effect on an environment.
-import { expect, test } from 'vitest'
-import { degradation, type Observation, serviceState, takeObservation } from './observation.ts'
+import { describe, expect, test } from 'vitest'
+import {
+  degradation,
+  isStopped,
+  type Observation,
+  observeChange,
+  serviceState,
+  stoppedServices,
+  stopReason,
+  takeObservation,
+} from './observation.ts'
 
 const deployed = { fence: 7, deployedFence: 5, services: [{ name: 'web' }, { name: 'worker' }] }
 const seen = {
@@ -81,4 +90,46 @@ test('another commit than the deployed one runs', () => {
   // a given-up deployment continued and succeeded: it serves, but no row records it
   expect(degradation({ ...shown, observed: { ...fine, fence: 7, commit } })).toBe(differs)
   expect(degradation({ ...shown, observed: { ...fine, fence: 7, reason: 'x' } })).toBe(null)
+})
+
+describe('what a user stopped', () => {
+  const services = [{ name: 'web' }, { name: 'worker' }, { name: 'legacy' }]
+  const deployed = {
+    deployedFence: 5,
+    commitSha: null,
+    degradedReason: null,
+    services,
+    observed: {
+      fence: 5,
+      commit: null,
+      reason: null,
+      services: [{ name: 'legacy', state: 'unmanaged' as const }],
+    },
+  }
+  const record = { by: 'Ada', at: Date.UTC(2026, 10, 17, 2), taskId: 9 }
+
+  test('all of it: what Berth does not run does not count', () => {
+    const observed = observeChange(deployed, { service: null, stopped: true })
+    const stopped = { ...deployed, observed }
+    expect(stoppedServices(stopped)).toEqual(['web', 'worker'])
+    expect(isStopped(stopped)).toBe(true)
+    expect(stopReason(stopped, record)).toBe(
+      'Stopped by Ada at 2026-11-17T02:00:00Z. A start or a deployment brings it back.',
+    )
+    const again = observeChange(stopped, { service: null, stopped: false })
+    expect(stopReason({ ...deployed, observed: again }, record)).toBeNull()
+  })
+
+  test('one service: the environment still runs', () => {
+    const observed = observeChange(deployed, { service: 'worker', stopped: true })
+    const stopped = { ...deployed, observed }
+    expect([stoppedServices(stopped), isStopped(stopped)]).toEqual([['worker'], false])
+    expect(stopReason(stopped, null)).toBe('worker is stopped.')
+  })
+
+  test('nothing before the first deployment, and nothing of a former version', () => {
+    const observed = observeChange(deployed, { service: null, stopped: true })
+    expect(stoppedServices({ ...deployed, observed, deployedFence: 0 })).toEqual([])
+    expect(stoppedServices({ ...deployed, observed, deployedFence: 6 })).toEqual([])
+  })
 })

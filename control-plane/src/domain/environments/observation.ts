@@ -2,6 +2,7 @@
 // its fence: one of a former version is dropped, one of a version whose success is not reported yet waits for it, and a
 // new version starts without observations. PURE.
 import { SERVICE_STATES } from '@berth/shared/api'
+import { toUtc } from '../core/utc.ts'
 
 type ServiceState = (typeof SERVICE_STATES)[number]
 
@@ -80,6 +81,56 @@ export function degradation(e: Shown): string | null {
     return `Running differs from last deployed: ${runs} runs, ${deployed} was deployed.`
   }
   return observed.fence === e.deployedFence ? observed.reason : null
+}
+
+/** Who stopped services last (JSON in the environment's row). */
+export interface StopRecord {
+  by: string
+  at: number
+  taskId: number
+}
+
+interface Stoppable extends Shown {
+  services: { name: string }[]
+}
+
+/** Names of the services that a user stopped, as far as is known. */
+export const stoppedServices = (e: Stoppable): string[] =>
+  e.deployedFence === 0
+    ? []
+    : e.services.map(({ name }) => name).filter((name) => serviceState(e, name) === 'stopped')
+
+/** True if a user stopped everything that Berth runs of it. */
+export const isStopped = (e: Stoppable): boolean =>
+  stoppedServices(e).length > 0 &&
+  e.services.every(({ name }) => ['stopped', 'unmanaged'].includes(serviceState(e, name)))
+
+/** Why it does not serve completely, in a sentence; null if a user stopped nothing. */
+export function stopReason(e: Stoppable, record: StopRecord | null): string | null {
+  const names = stoppedServices(e)
+  if (names.length === 0) return null
+  const who = record ? ` by ${record.by} at ${toUtc(record.at)}` : ''
+  if (isStopped(e)) return `Stopped${who}. A start or a deployment brings it back.`
+  return `${names.join(', ')} ${names.length === 1 ? 'is' : 'are'} stopped${who}.`
+}
+
+/**
+ * What the server will report after a restart, stop or start, known from its success: users who waited for the task
+ * must not see the former state until the report arrives.
+ */
+export function observeChange(
+  e: Stoppable,
+  changed: { service: string | null; stopped: boolean },
+): Observation {
+  const isMeant = (name: string, state: ServiceState): boolean =>
+    changed.service === null ? state !== 'unmanaged' : name === changed.service
+  const services = e.services.map(({ name }) => {
+    const state = serviceState(e, name)
+    if (!isMeant(name, state)) return { name, state }
+    return { name, state: changed.stopped ? ('stopped' as const) : ('running' as const) }
+  })
+  const known = e.observed?.fence === e.deployedFence ? e.observed : null
+  return { fence: e.deployedFence, commit: known?.commit ?? null, reason: null, services }
 }
 
 export function serviceState(e: Shown, name: string): ServiceState {

@@ -8,6 +8,7 @@ import {
   never,
   readCeilings,
   TASKS,
+  type LifecycleVerb as Verb,
 } from '@berth/shared'
 import { systemVariables } from '@berth/shared/service-file'
 import {
@@ -19,6 +20,8 @@ import {
   Desired,
   DestroyTaskSchema,
   EnvironmentType,
+  LifecycleTaskSchema,
+  LifecycleVerb,
   Recipe,
   type TaskSecrets,
   TaskSecretsSchema,
@@ -67,12 +70,18 @@ export async function makeAssignment(ctx: Context, attempt: Attempt): Promise<As
     grantedHosts: [environment.domain, ...(await listHeldHosts(ctx.db, environment.id))],
     server: await findServer(ctx.db, task.serverId),
   })
-  // removals and actions use the values of the last deployment, which are on the server
+  // everything else uses the values of the last deployment, which are on the server
   assignment.secrets =
     task.type === 'deploy'
       ? await makeSecrets(ctx, project, environment)
       : create(TaskSecretsSchema, {})
   return assignment
+}
+
+const VERBS: Record<Verb, LifecycleVerb> = {
+  restart: LifecycleVerb.RESTART,
+  stop: LifecycleVerb.STOP,
+  start: LifecycleVerb.START,
 }
 
 function kindOf(task: Task): TaskSpec['kind'] {
@@ -86,6 +95,16 @@ function kindOf(task: Task): TaskSpec['kind'] {
       return { case: 'destroy', value: create(DestroyTaskSchema, { force: task.skipSteps }) }
     case 'action':
       return { case: 'action', value: create(ActionTaskSchema, { name: task.action ?? '' }) }
+    case 'restart':
+    case 'stop':
+    case 'start':
+      return {
+        case: 'lifecycle',
+        value: create(LifecycleTaskSchema, {
+          verb: VERBS[task.type],
+          service: task.service ?? '',
+        }),
+      }
     default:
       return never(task.type)
   }

@@ -4,7 +4,12 @@ import type { VariableView } from '../../app/environments/variables.ts'
 import type { EnvironmentView } from '../../app/environments/views.ts'
 import type { EffectiveAuth } from '../../domain/environments/basic-auth.ts'
 import { environmentUrl, serviceUrl } from '../../domain/environments/environment.ts'
-import { degradation, serviceState } from '../../domain/environments/observation.ts'
+import {
+  degradation,
+  serviceState,
+  stoppedServices,
+  stopReason,
+} from '../../domain/environments/observation.ts'
 import { time, timeOrNull } from './fields.ts'
 
 export const serializeBasicAuth = ({ mode, enabled, username }: EffectiveAuth): BasicAuth => ({
@@ -29,6 +34,13 @@ function serializePullRequest({ pullRequest }: EnvironmentView): Environment['pu
     head_sha: pullRequest.headSha,
     approval: !fromFork ? 'not_needed' : pullRequest.approved ? 'approved' : 'required',
   }
+}
+
+function serializeStop(e: EnvironmentView['environment']): Environment['stopped'] {
+  const services = stoppedServices(e)
+  if (services.length === 0 || !e.stopped) return null
+  const { by, at, taskId } = e.stopped
+  return { by, at: time(at), task_id: taskId, services }
 }
 
 export function serializeEnvironment(view: EnvironmentView): Environment {
@@ -57,7 +69,8 @@ export function serializeEnvironment(view: EnvironmentView): Environment {
     auto_deploy: e.autoDeploy,
     basic_auth: serializeBasicAuth(view.basicAuth),
     status: view.status,
-    status_reason: degradation(e),
+    status_reason: degradation(e) ?? stopReason(e, e.stopped),
+    stopped: serializeStop(e),
     locked: openTask !== undefined,
     locked_by: openTask
       ? { task_id: openTask.id, trigger: openTask.triggerBy, status: openTask.status }

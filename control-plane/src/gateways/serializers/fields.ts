@@ -245,6 +245,7 @@ export function serializeTask(
     commit_message: task.commitMessage,
     recipe: task.recipe,
     action: task.action,
+    service: task.service,
     waiting_for: waiting && {
       code: waiting.code,
       message: waiting.message,

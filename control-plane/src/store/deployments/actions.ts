@@ -1,4 +1,5 @@
 // Stores the actions of environments, as the last successful deployment brought them, and reads their tasks.
+import { locksEnvironment } from '@berth/shared'
 import type { SyncedAction } from '../../domain/deployments/action.ts'
 import { runCompiled } from '../engine/compiled.ts'
 import type { Db } from '../engine/db.ts'
@@ -34,7 +35,7 @@ export const saveActions = (
     actionsSyncedAt: now,
   })
 
-/** Lists open actions. The index of open tasks is small, so the type is filtered here. */
+/** Lists open actions and lifecycle tasks. The index of open tasks is small, so the type is filtered here. */
 async function listOpenActions(db: Db, environmentIds: number[]): Promise<Task[]> {
   if (environmentIds.length === 0) return []
   const rows = await runCompiled(
@@ -49,7 +50,7 @@ async function listOpenActions(db: Db, environmentIds: number[]): Promise<Task[]
         .where(isOpen)
         .orderBy('id'),
   )
-  return rows.filter(({ type }) => type === 'action').map(readTask)
+  return rows.filter(({ type }) => !locksEnvironment(type)).map(readTask)
 }
 
 export async function countQueuedActions(db: Db, environmentId: number): Promise<number> {

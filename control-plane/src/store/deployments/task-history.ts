@@ -165,3 +165,18 @@ export async function findNewestDeployment(
   const row = await query.selectAll().executeTakeFirst()
   return row && readTask(row)
 }
+
+/** Lists the commits of an environment's deployments that begin with these hex digits. */
+export async function listCommitsBy(
+  db: Db,
+  environmentId: number,
+  prefix: string,
+): Promise<string[]> {
+  const rows = await scoped(db, { environmentId })
+    .where('type', '=', 'deploy')
+    .where('commitSha', 'like', `${prefix}%`)
+    .select('commitSha')
+    .distinct()
+    .execute()
+  return rows.flatMap(({ commitSha }) => commitSha ?? [])
+}

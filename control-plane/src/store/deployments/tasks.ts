@@ -1,7 +1,7 @@
 // Stores tasks; the table is the queue. Every change of status is one conditional update, so a final task never
 // changes.
 
-import type { TaskStatus } from '@berth/shared'
+import { locksEnvironment, type TaskStatus } from '@berth/shared'
 import type { Failure, Task as RestTask } from '@berth/shared/api'
 import { AttemptState } from '@berth/shared/wire'
 import type { Insertable, Selectable, Updateable } from 'kysely'
@@ -55,6 +55,7 @@ export const SHOWN = [
   'liveAt',
   'finishedAt',
   'action',
+  'service',
 ] as const satisfies readonly (keyof TasksTable)[]
 export type ShownTask = Pick<Task, (typeof SHOWN)[number]>
 
@@ -94,9 +95,9 @@ export async function findTask(db: Db, id: number): Promise<Task | undefined> {
   return row && readTask(row)
 }
 
-/** Actions and the removal of a left-behind copy do not lock the environment. */
+/** The removal of a left-behind copy does not lock the environment, nor does what runs without a deployment. */
 const locks = (row: Pick<Selectable<TasksTable>, 'type' | 'formerCopy'>): boolean =>
-  row.type !== 'action' && row.formerCopy === 0
+  locksEnvironment(row.type) && row.formerCopy === 0
 
 /** Finds the deployment or removal that locks an environment; a running one comes before a queued one. */
 export async function findOpenTask(db: Db, environmentId: number): Promise<Task | undefined> {

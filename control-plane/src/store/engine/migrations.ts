@@ -22,6 +22,7 @@ import { history } from '../migrations/0011-0020/0019-history.ts'
 import { ceilings } from '../migrations/0011-0020/0020-ceilings.ts'
 import { replicas } from '../migrations/0021-0030/0021-replicas.ts'
 import { hostKeys } from '../migrations/0021-0030/0022-host-keys.ts'
+import { lifecycle } from '../migrations/0021-0030/0023-lifecycle.ts'
 import type { Schema } from '../schema.ts'
 import type { Engine } from './db.ts'
 import type { Migration, Types } from './migration.ts'
@@ -48,6 +49,7 @@ const MIGRATIONS: readonly Migration[] = [
   ceilings,
   replicas,
   hostKeys,
+  lifecycle,
 ]
 const TYPES: Record<Engine, Types> = {
   sqlite: { id: 'integer primary key autoincrement' },

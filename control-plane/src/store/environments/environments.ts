@@ -1,7 +1,7 @@
 // Stores environments. Only the newest fence writes facts of a deployment.
 import type { Insertable, Selectable, Updateable } from 'kysely'
 import type { DeployedService } from '../../domain/environments/environment.ts'
-import type { Observation } from '../../domain/environments/observation.ts'
+import type { Observation, StopRecord } from '../../domain/environments/observation.ts'
 import { runCompiled, updateCompiled } from '../engine/compiled.ts'
 import type { Db } from '../engine/db.ts'
 import type { EnvironmentsTable } from '../schema.ts'
@@ -19,6 +19,7 @@ export interface Environment
     | 'observed'
     | 'pinnedFrom'
     | 'actionsSyncedAt'
+    | 'stopped'
   > {
   protected: boolean
   sticky: boolean
@@ -28,6 +29,7 @@ export interface Environment
   services: DeployedService[]
   observed: Observation | null
   pinnedFrom: string[] | null
+  stopped: StopRecord | null
 }
 
 function toEnvironment(row: Selectable<EnvironmentsTable>): Environment {
@@ -42,6 +44,7 @@ function toEnvironment(row: Selectable<EnvironmentsTable>): Environment {
     services: JSON.parse(row.services) as DeployedService[],
     observed: row.observed === null ? null : (JSON.parse(row.observed) as Observation),
     pinnedFrom: row.pinnedFrom === null ? null : (JSON.parse(row.pinnedFrom) as string[]),
+    stopped: row.stopped === null ? null : (JSON.parse(row.stopped) as StopRecord),
   }
 }
 

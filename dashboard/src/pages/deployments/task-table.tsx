@@ -1,4 +1,4 @@
-// Deployments, removals and actions, newest first.
+// Deployments and all other tasks, newest first.
 import { Link } from '@tanstack/react-router'
 import { TaskStatus } from '../../components/status.tsx'
 import { Cell, Row, Table } from '../../components/table.tsx'
@@ -6,7 +6,14 @@ import { Clock, Time } from '../../components/time.tsx'
 import type { Task } from '../../data.ts'
 import { capital, duration, short, triggerWords } from '../../format.ts'
 
-const KINDS = { deploy: 'Deployment', destroy: 'Removal', action: 'Action' } as const
+const KINDS: Record<Task['type'], string> = {
+  deploy: 'Deployment',
+  destroy: 'Removal',
+  action: 'Action',
+  restart: 'Restart',
+  stop: 'Stop',
+  start: 'Start',
+}
 
 export const taskName = (t: Pick<Task, 'id' | 'type' | 'action' | 'reset'>): string =>
   t.type === 'action'

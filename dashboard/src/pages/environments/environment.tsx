@@ -11,6 +11,7 @@ import { TaskTable } from '../deployments/task-table.tsx'
 import { Changed } from './bits.tsx'
 import css from './environment.module.css'
 import { EnvironmentFrame } from './frame.tsx'
+import { LifecycleMenu } from './lifecycle.tsx'
 
 const SHOWN = 5
 
@@ -42,6 +43,7 @@ function Services({ environment: e }: { environment: Environment }) {
             <li key={s.name}>
               <span className={css.service}>{s.name}</span>
               <Status of={s.status} />
+              <LifecycleMenu environment={e} service={s} />
               {s.url && (
                 <a href={s.url} rel="noreferrer">
                   {s.url}

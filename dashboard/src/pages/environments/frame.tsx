@@ -15,6 +15,7 @@ import { useOrganizationOf } from '../../organization.ts'
 import { useId } from '../../params.ts'
 import { NotFound } from '../not-found.tsx'
 import { DeployButton, isReadOnly, LockLine } from './bits.tsx'
+import { LifecycleMenu } from './lifecycle.tsx'
 
 const isSame = (a: string, b: string): boolean => a.toLowerCase() === b.toLowerCase()
 
@@ -58,6 +59,7 @@ function Full({
       actions={
         <>
           <Visit environment={e} />
+          <LifecycleMenu environment={e} />
           <DeployButton environment={e} />
         </>
       }
@@ -161,6 +163,7 @@ function Notes({ environment: e }: { environment: Environment }) {
           </Link>
         </Note>
       )}
+      {e.status !== 'degraded' && e.stopped && e.status_reason && <Note>{e.status_reason}</Note>}
       {e.status === 'failed' && e.status_reason && <Note kind="bad">{e.status_reason}</Note>}
       {e.branch_missing && <Note kind="warn">The branch {e.branch} is gone at the host.</Note>}
       {e.pinned && (

@@ -1,11 +1,12 @@
 // Environments of a project: list, read, create, change, reset and remove, Basic Auth, why the last deployment failed,
-// the Deploy button (with a commit: redeploy and roll back), and live events.
-import { DIAGNOSTICS } from '@berth/shared'
+// the Deploy button (with a commit: redeploy and roll back), restart, stop and start, and live events.
+import { DIAGNOSTICS, LIFECYCLE_VERBS } from '@berth/shared'
 import {
   EnvironmentBasicAuth,
   EnvironmentCreate,
   EnvironmentPatch,
   Id,
+  LifecycleRequest,
   ResetRequest,
   TaskCreate,
 } from '@berth/shared/api'
@@ -13,6 +14,7 @@ import { z } from 'zod'
 import { loadEnvironment } from '../../../app/core/access.ts'
 import { requestDeployment, resetEnvironment } from '../../../app/deployments/deployments.ts'
 import { diagnoseEnvironment } from '../../../app/deployments/diagnostics.ts'
+import { requestLifecycle } from '../../../app/deployments/lifecycle.ts'
 import { createEnvironment } from '../../../app/environments/environments.ts'
 import { deleteEnvironment } from '../../../app/environments/removal-request.ts'
 import { changeEnvironment } from '../../../app/environments/settings.ts'
@@ -100,6 +102,19 @@ export const environmentRouter = router({
     .mutation(async ({ ctx: { ctx, caller }, input }) => {
       const { environment_id: id, ...asked } = input
       return serializeWholeTask(ctx, await requestDeployment(ctx, caller, id, asked, BY))
+    }),
+  lifecycle: call
+    .meta({ policy: 'deploy' })
+    .input(
+      z.strictObject({
+        environment_id: Id,
+        verb: z.enum(LIFECYCLE_VERBS),
+        ...LifecycleRequest.shape,
+      }),
+    )
+    .mutation(async ({ ctx: { ctx, caller }, input }) => {
+      const { environment_id: id, verb, ...asked } = input
+      return serializeWholeTask(ctx, await requestLifecycle(ctx, caller, id, verb, asked, BY))
     }),
   /** What its services write. */
   logs: serviceLogs,

@@ -1,0 +1,268 @@
+// Restarts, stops or starts one service of the running version, without a deployment. A stop is recorded before
+// anything ends, so that neither the daemon nor a restart of the machine brings the service back; its address shows a
+// page. A runner that dies in a restart leaves a paused service, which the next recovery starts again.
+import { hostname } from 'node:os'
+import { setTimeout as delay } from 'node:timers/promises'
+import { STEPS } from '@berth/shared'
+import { routes, type ServiceFile } from '@berth/shared/service-file'
+import { FailureCode } from '@berth/shared/wire'
+import type { ObjectRow } from '../../journal/objects.ts'
+import { ROUTE_STEPS } from '../../limits/proxy.ts'
+import {
+  inspectContainer,
+  inspectOwned,
+  startContainer,
+  stopContainer,
+} from '../../machine/docker/containers.ts'
+import { letRequestsEnd } from '../../proxy/client.ts'
+import { instructionsOf, startService, stopService } from '../../supervise/control.ts'
+import { isSupervised, readState, serviceDir } from '../../supervise/instructions.ts'
+import type { Attempt } from '../attempt.ts'
+import { dockerOf } from '../docker/docker-context.ts'
+import { awaitContainer } from '../docker/health.ts'
+import { StepFailure } from '../failure.ts'
+import { awaitHealth } from '../manual/service-processes.ts'
+import {
+  type DockerPlan,
+  isDockerPlan,
+  type LastPlan,
+  type LifecycleVerb,
+  type ManualPlan,
+} from '../plan/plan.ts'
+import { routesNow } from '../restore-routes.ts'
+import { giveRoutes, routingOf } from '../routing.ts'
+import { environmentFacts } from './configure.ts'
+import { lookUpAccount } from './end-version.ts'
+import { managedServices } from './lifecycle-plan.ts'
+
+const failed = (code: FailureCode, message: string): StepFailure =>
+  new StepFailure(code, message, { isCheck: false })
+
+/** One service of the running version, whichever recipe deployed it. */
+interface Control {
+  isUp: boolean
+  /** Where requests reach it; empty: it does not run, or has no address. */
+  upstreams: string[]
+  /** It ends only until the next `start`; if this runner dies before, the recovery starts it. */
+  pause(): Promise<void>
+  stop(): Promise<void>
+  /** Starts it and waits until it is healthy. */
+  start(): Promise<void>
+}
+
+export async function changeService(
+  attempt: Attempt,
+  { does, service }: { does: LifecycleVerb; service: string },
+): Promise<void> {
+  const last = lastOf(attempt, service)
+  const control = isDockerPlan(last)
+    ? await containerControl(attempt, last, service)
+    : await processControl(attempt, last, service)
+  switch (does) {
+    case 'stop':
+      return stop(attempt, last, service, control)
+    case 'start':
+      return start(attempt, last, service, control)
+    case 'restart':
+      return restart(attempt, last, service, control)
+  }
+}
+
+function lastOf(attempt: Attempt, service: string): LastPlan {
+  const { last } = attempt.results
+  const identifier = attempt.spec.environment?.identifier
+  if (!last) {
+    throw failed(
+      FailureCode.NOT_DEPLOYED,
+      `Nothing of ${identifier} was ever deployed successfully on server ${hostname()}. Deploy it first.`,
+    )
+  }
+  const names = managedServices(last)
+  if (names.includes(service)) return last
+  const all: string[] = last.section.services.map(({ name }) => name)
+  if (all.includes(service)) {
+    throw failed(
+      FailureCode.STEP_FAILED,
+      `${service} has no 'run': the repository's own commands start and stop it, so Berth cannot.`,
+    )
+  }
+  const has = names.length > 0 ? `It has: ${names.join(', ')}.` : 'Berth keeps none of it running.'
+  const what = service === '' ? 'no service that Berth runs' : `no service ${service}`
+  throw failed(FailureCode.STEP_FAILED, `The last deployment (${last.taskId}) has ${what}. ${has}`)
+}
+
+async function showRoutes(attempt: Attempt, last: LastPlan): Promise<void> {
+  const stopped = attempt.ledger.listStopped(attempt.assignment.environmentId)
+  const wanted = routesNow(last, stopped) ?? []
+  if (wanted.length === 0) return
+  await giveRoutes(attempt, wanted)
+  await delay(routingOf(attempt).edge.refreshMs)
+}
+
+async function stop(
+  attempt: Attempt,
+  last: LastPlan,
+  service: string,
+  control: Control,
+): Promise<void> {
+  const { ledger, assignment, output } = attempt
+  const { environmentId, taskId } = assignment
+  const wasStopped = ledger.listStopped(environmentId).has(service)
+  if (!wasStopped) ledger.setStopped(environmentId, service, taskId)
+  await showRoutes(attempt, last)
+  if (wasStopped && !control.isUp) return output.say(`${service} is stopped already.`)
+  await letRequestsEnd(routingOf(attempt).edge, control.upstreams, ROUTE_STEPS.drainMaxMs)
+  const startedAt = performance.now()
+  await control.stop()
+  output.say(`${service} was stopped in ${Math.round(performance.now() - startedAt)} ms.`)
+}
+
+async function start(
+  attempt: Attempt,
+  last: LastPlan,
+  service: string,
+  control: Control,
+): Promise<void> {
+  const { ledger, assignment, output } = attempt
+  const wasStopped = ledger.listStopped(assignment.environmentId).has(service)
+  if (control.isUp && !wasStopped) return output.say(`${service} runs already.`)
+  try {
+    await control.start()
+  } catch (error) {
+    if (wasStopped) await control.stop() // so that it is what it is shown as
+    throw error
+  }
+  ledger.setStarted(assignment.environmentId, service)
+  await showRoutes(attempt, last)
+}
+
+/** Nothing may interrupt it between its end and its start. */
+async function restart(
+  attempt: Attempt,
+  last: LastPlan,
+  service: string,
+  control: Control,
+): Promise<void> {
+  const { ledger, assignment, output } = attempt
+  if (ledger.listStopped(assignment.environmentId).has(service)) {
+    return start(attempt, last, service, control)
+  }
+  attempt.interruption.throwIfFired()
+  const startedAt = performance.now()
+  await control.pause()
+  await control.start()
+  output.say(`${service} was away for ${Math.round(performance.now() - startedAt)} ms.`)
+}
+
+/** The health checks of a deployment look at the file and the routes of the version they check. */
+function adopt(attempt: Attempt, last: LastPlan): void {
+  const isDocker = isDockerPlan(last)
+  const file: ServiceFile = {
+    docker: isDocker ? last.section : null,
+    manual: isDocker ? null : last.section,
+    actions: last.actions,
+  }
+  const recipe = isDocker ? 'docker' : 'manual'
+  attempt.results.file = file
+  routingOf(attempt).routes = routes(file, recipe, environmentFacts(attempt)).routes
+}
+
+async function containerControl(
+  attempt: Attempt,
+  last: DockerPlan,
+  service: string,
+): Promise<Control> {
+  const { engine, containers } = dockerOf(attempt)
+  const { settings, ledger, assignment } = attempt
+  const { environmentId, attemptId } = assignment
+  adopt(attempt, last)
+  const running = last.services.find((found) => found.service === service)
+  const seen = running && (await inspectOwned(engine, settings, running.container))
+  if (!running || !seen) {
+    const message = `The container of ${service} is gone. Deploy the environment again.`
+    throw failed(FailureCode.STEP_FAILED, message)
+  }
+  const row = ledger.objects
+    .list({ environmentId, kind: 'container' })
+    .find(({ name }) => name === running.container)
+  const mark = (state: ObjectRow['state']): void => {
+    if (row) ledger.objects.setState(row, state, attemptId)
+  }
+  const port = last.section.services.find(({ name }) => name === service)?.port
+  const end = (): Promise<void> =>
+    stopContainer(engine, seen.id, Number(row?.facts.stopTimeoutMs ?? STEPS.stopTimeoutMs))
+  return {
+    isUp: seen.state === 'running',
+    upstreams: seen.address && port ? [`${seen.address}:${port}`] : [],
+    async pause() {
+      mark('paused')
+      await end()
+    },
+    async stop() {
+      await end()
+      mark('serving')
+    },
+    async start() {
+      await startContainer(engine, seen.id)
+      mark('serving')
+      const address = (await inspectContainer(engine, seen.id))?.address ?? ''
+      const { taskId, imageId, spec } = running
+      const name = running.container
+      containers.set(service, { id: seen.id, name, taskId, imageId, spec, isKept: false, address })
+      attempt.output.say(`${service} was started.`)
+      await awaitContainer(attempt, service)
+    },
+  }
+}
+
+async function processControl(
+  attempt: Attempt,
+  last: ManualPlan,
+  service: string,
+): Promise<Control> {
+  const { settings, ledger, assignment, results } = attempt
+  const { environmentId, attemptId } = assignment
+  await lookUpAccount(attempt)
+  adopt(attempt, last)
+  results.ports = new Map(Object.entries(last.ports))
+  results.processesOf = last.taskId
+  const row = ledger
+    .listProcesses(environmentId)
+    .find((found) => found.service === service && found.taskId === last.taskId)
+  if (!row) {
+    const isStatic = last.section.services.some(({ name, run }) => name === service && run === null)
+    if (isStatic) return FILES
+    const message = `${service} has no process here. Deploy the environment again.`
+    throw failed(FailureCode.STEP_FAILED, message)
+  }
+  const instructions = instructionsOf(row)
+  const isUp = isSupervised(readState(serviceDir(settings, instructions)))
+  return {
+    isUp,
+    upstreams: isUp && row.port !== undefined ? [`127.0.0.1:${row.port}`] : [],
+    async pause() {
+      ledger.setProcessState(row, 'paused', attemptId)
+      await stopService(settings, instructions)
+    },
+    async stop() {
+      await stopService(settings, instructions)
+      ledger.setProcessState(row, 'serving', attemptId)
+    },
+    async start() {
+      await stopService(settings, instructions) // ends what a dead supervisor left behind
+      await startService(settings, instructions, { isVerified: true })
+      ledger.setProcessState(row, 'serving', attemptId)
+      attempt.output.say(`${service} was started.`)
+      await awaitHealth(attempt, service)
+    },
+  }
+}
+
+/** A folder of files has no process; only its address changes. */
+const FILES: Control = {
+  isUp: true,
+  upstreams: [],
+  pause: async () => undefined,
+  stop: async () => undefined,
+  start: async () => undefined,
+}
