@@ -44,6 +44,19 @@ describe.each(ENGINES)('deployments on %s', (engine) => {
     })
   })
 
+  test('a rollback tells the server to use the release that it kept', async () => {
+    const asked: unknown[] = []
+    p.executor.script = (a) => {
+      asked.push(a.assignment.spec?.kind.value)
+      a.succeed()
+    }
+    const commit = { commit_sha: 'd'.repeat(40) }
+    for (const body of [commit, { ...commit, reuse_release: true }]) {
+      await p.settled((await p.deploy(environment.id, body)).body.id)
+    }
+    expect(asked).toMatchObject([{ reuseRelease: false }, { reuseRelease: true }])
+  })
+
   test('when the task cannot be created the failure is reported, never a success', async () => {
     const idle = await p.cp.server('idle')
     const project = await p.cp.project('other', idle.id)

@@ -2,7 +2,7 @@
 // a repository that restarts its application itself). Invariant: the first move records the previous target of
 // `current`, so that a later failure can restore it.
 import { lstatSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { PROCESSES } from '../limits/machine.ts'
 import { replaceFile } from '../machine/atomic-files.ts'
 import { moveLink, readLink, removeLink } from '../machine/files.ts'
@@ -39,8 +39,9 @@ export function ensureActivateProgram(attempt: Attempt): void {
 export function moveCurrent(attempt: Attempt): void {
   const { current } = attempt.paths
   attempt.results.previousRelease ??= readLink(current) ?? ''
-  moveLink(current, join('releases', String(attempt.assignment.taskId)))
-  attempt.output.say(`current is now release ${attempt.assignment.taskId}.`)
+  const release = basename(attempt.releaseDir)
+  moveLink(current, join('releases', release))
+  attempt.output.say(`current is now release ${release}.`)
 }
 
 /** Does nothing if `current` was never moved or is already restored. */

@@ -49,6 +49,8 @@ interface Results {
   disk?: DiskSpaceMeter
   /** The cgroup of this attempt's commands; created with the first one. */
   cgroup?: Cgroup | undefined
+  /** The deployment whose kept release this one uses; absent: it has its own. */
+  reused?: number
   /** The deployment whose processes the steps look at; absent: this one. */
   processesOf?: number
   /** When `verify` began and every process was up (monotonic clock). */
@@ -64,7 +66,7 @@ export interface Attempt {
   readonly secrets: TaskSecrets
   readonly limits: AttemptLimits
   readonly paths: EnvironmentPaths
-  /** releases/<task>. */
+  /** releases/<task>, or the kept one that it uses. */
   readonly releaseDir: string
   /** variables/<task>.sh; the dotenv twin ends in .env. */
   readonly variablesFile: string

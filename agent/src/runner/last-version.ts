@@ -2,11 +2,11 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type EnvironmentPaths, insideFolder } from '../machine/files.ts'
-import { isManualPlan, type LastPlan, type ManualPlan } from './plan/plan.ts'
+import { isManualPlan, type LastPlan, type ManualPlan, releaseIdOf } from './plan/plan.ts'
 import { parseShellFile } from './plan/variable-files.ts'
 
 export const releaseOf = (paths: EnvironmentPaths, last: ManualPlan): string =>
-  join(paths.releases, String(last.taskId))
+  join(paths.releases, String(releaseIdOf(last)))
 
 export const variablesOf = (paths: EnvironmentPaths, last: LastPlan): string[] => {
   if (isManualPlan(last)) return [join(paths.variables, `${last.taskId}.sh`)]

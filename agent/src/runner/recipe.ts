@@ -52,11 +52,17 @@ export interface Recipe {
   readonly name: 'docker' | 'manual'
   /** The plan until .service.yml is known. */
   planCheckout(): Plan
-  plan(file: ServiceFile, last: LastPlan | undefined, asked: { fresh: boolean }): Plan
+  plan(
+    file: ServiceFile,
+    last: LastPlan | undefined,
+    asked: { fresh: boolean; reused: boolean },
+  ): Plan
   /** What its services ask of the server. */
   asks(file: ServiceFile): Ask[]
   /** Its own steps; those of every recipe are in steps/shared.ts. */
   readonly steps: StepTable
+  /** The deployment whose kept release can be used without running the repository's steps again. */
+  findKeptRelease?(attempt: Attempt, file: ServiceFile): number | undefined
   prepareFolders(attempt: Attempt): void
   /** The owner of the files of a checkout; undefined: root. */
   releaseOwner(attempt: Attempt): Account | undefined

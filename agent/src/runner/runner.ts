@@ -157,7 +157,9 @@ async function openAttempt(
       cleanupMs: toMs(spec.limits?.cleanup, TASKS.cleanupMs, TASKS.timeoutMaxMs),
     },
     paths,
-    releaseDir: join(paths.releases, String(taskId)),
+    get releaseDir() {
+      return join(paths.releases, String(this.results.reused ?? taskId))
+    },
     variablesFile: join(paths.variables, `${taskId}.sh`),
     scratch: scratchDir(settings, attemptId),
     ...log,

@@ -17,7 +17,7 @@ const SHARED: UndoTable = {
   unrouted: routeAgain,
   async release(attempt) {
     await removeTree(attempt.paths.checkout) // left by an interrupted checkout
-    await removeTree(attempt.releaseDir)
+    if (attempt.results.reused === undefined) await removeTree(attempt.releaseDir)
   },
 }
 

@@ -776,6 +776,7 @@ export interface TasksTable {
   serviceFileSha: string | null
   action: string | null
   service: string | null
+  reuseRelease: Generated<Flag>
 }
 
 export interface TokensTable {

@@ -145,6 +145,8 @@ export const TaskCreate = z.strictObject({
   /** In full, or its first 7 or more digits if they name one commit. */
   commit_sha: CommitPrefix.nullable().optional(),
   no_cache: z.boolean().optional(),
+  /** A rollback: where the server kept the release of this commit, the deploy steps are not run again. */
+  reuse_release: z.boolean().optional(),
   message: z.string().trim().max(500).nullable().optional(),
 })
 export type TaskCreate = z.infer<typeof TaskCreate>

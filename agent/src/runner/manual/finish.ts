@@ -26,6 +26,7 @@ import { deploymentRef, gitContext } from '../steps/fetch.ts'
 import { unproven } from '../steps/route.ts'
 import { reportOrWarn, toWireAction } from '../steps/success.ts'
 import { sectionOf } from './configure.ts'
+import { keepRelease } from './kept-release.ts'
 import { manualRoutes, verifyManualRoute } from './routes.ts'
 import { awaitHealthy, requireAlive, serviceOf, targetOf } from './service-processes.ts'
 import { collectStatics } from './static.ts'
@@ -118,6 +119,8 @@ export function completeDeployment(attempt: Attempt): void {
     commit,
     section,
     actions: file.actions,
+    ...(attempt.results.reused === undefined ? {} : { release: attempt.results.reused }),
+    releases: keepRelease(attempt, commit),
     ports: Object.fromEntries(ports),
     routes: manualRoutes(attempt),
     secretKeys,

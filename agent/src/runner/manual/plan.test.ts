@@ -105,7 +105,7 @@ describe('the manual plan', () => {
 
   it('resets first of all, once nothing cheap can fail any more', () => {
     const last = { format: 1, taskId: 811, section: whole } as LastPlan
-    const steps = flattenPlan(planManual(whole, last, { fresh: true }))
+    const steps = flattenPlan(planManual(whole, last, { fresh: true, reused: false }))
     const at = steps.findIndex(({ id }) => id === 'reset')
     expect(steps.slice(at - 1, at + 2).map(({ id }) => id)).toEqual(['variables', 'reset', '1'])
     expect(steps[at]?.undo).toEqual([])

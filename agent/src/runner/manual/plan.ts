@@ -128,15 +128,17 @@ function stopTitle(last: LastPlan | undefined): string {
 export function planManual(
   section: ManualSection,
   last: LastPlan | undefined,
-  asked: { fresh: boolean } = { fresh: false },
+  asked: { fresh: boolean; reused: boolean } = { fresh: false, reused: false },
 ): Plan {
   const reset = asked.fresh ? [step('reset', 'Remove what was there')] : []
+  // a kept release holds what they made
+  const commands = asked.reused ? [] : section.deploy.map(commandStep)
   const starts = startSteps(section.services)
   const verifies = section.services.map(verifyStep)
   const phases: Phase[] = [
     checkout(),
     configure(),
-    { name: 'run', title: 'Run', steps: [...reset, ...section.deploy.map(commandStep)] },
+    { name: 'run', title: 'Run', steps: [...reset, ...commands] },
     { name: 'start', title: 'Start', steps: starts },
     { name: 'route', title: 'Route', steps: routeSteps(section.services) },
     { name: 'verify', title: 'Verify', steps: verifies },

@@ -18,6 +18,7 @@ import {
   stopOld,
   verify,
 } from './finish.ts'
+import { findKeptRelease } from './kept-release.ts'
 import { planCheckout, planManual } from './plan.ts'
 import { processUpstreams, reportUnmanaged, switchManual } from './routes.ts'
 import { awaitHealth, retiredProcesses, startProcess } from './service-processes.ts'
@@ -58,6 +59,7 @@ export const manual: Recipe = {
     verify: (attempt, { service }) => verify(attempt, service),
     collect,
   },
+  findKeptRelease,
   prepareFolders: () => undefined, // created with the account
   releaseOwner: accountOf,
   upstreams: processUpstreams,

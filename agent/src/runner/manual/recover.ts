@@ -15,7 +15,7 @@ import {
 } from '../../machine/files.ts'
 import { letRequestsEnd } from '../../proxy/client.ts'
 import { collectVariables, readPlan } from '../../resources/garbage.ts'
-import { isDockerPlan, type ManualPlan } from '../plan/plan.ts'
+import { isDockerPlan, type ManualPlan, releaseIdOf } from '../plan/plan.ts'
 import { type RouteContext, type RouteRequest, restoreRoutes } from '../restore-routes.ts'
 
 interface ManualRequest extends RouteRequest {
@@ -61,7 +61,7 @@ function restoreCurrent(
 ): string[] {
   const { current } = environmentPaths(settings, environmentId)
   const found = readLink(current)
-  const wanted = plan ? join('releases', String(plan.taskId)) : undefined
+  const wanted = plan ? join('releases', String(releaseIdOf(plan))) : undefined
   if (found === wanted || (!found && !existsSync(dirname(current)))) return []
   if (wanted) moveLink(current, wanted)
   else removeLink(current)

@@ -109,9 +109,18 @@ interface CommonPlan {
   actions: Action[]
 }
 
+export interface KeptRelease {
+  taskId: number
+  commit: string
+}
+
 export interface ManualPlan extends CommonPlan {
   format: 1
   section: ManualSection
+  /** The deployment in whose release it runs, after a rollback; absent: its own. */
+  release?: number
+  /** Releases of successful deployments, oldest first; some may be removed by now. */
+  releases?: KeptRelease[]
   /** The port of each service. */
   ports: Record<string, number>
   /** As sent to the edge; absent: written before manual services had routes. */
@@ -170,6 +179,9 @@ export interface ManualRoute extends ServiceRoute {
 
 export const isDockerPlan = (plan: LastPlan | null | undefined): plan is DockerPlan =>
   plan?.format === 2
+
+/** Names the folder of its release. */
+export const releaseIdOf = ({ release, taskId }: ManualPlan): number => release ?? taskId
 
 export const isManualPlan = (plan: LastPlan | null | undefined): plan is ManualPlan =>
   plan?.format === 1

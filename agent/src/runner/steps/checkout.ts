@@ -1,6 +1,6 @@
 // Writes the files of the fetched commit (`unpack`), for either recipe.
 import { SERVICE_FILE, STEPS } from '@berth/shared'
-import { FILE_NAME } from '@berth/shared/service-file'
+import { FILE_NAME, readServiceFile } from '@berth/shared/service-file'
 import { FailureCode } from '@berth/shared/wire'
 import { ensureFolder, handOver, removeTree } from '../../machine/files.ts'
 import { checkOut, GitError, readBlob, type TreeEntry } from '../../machine/git/git.ts'
@@ -53,6 +53,20 @@ async function writeFiles(attempt: Attempt, sha: string): Promise<{ attributes: 
   return { attributes }
 }
 
+/** For a rollback: the release of an earlier deployment of the same commit, which needs no unpacking. */
+async function findKept(attempt: Attempt): Promise<number | undefined> {
+  const { kind } = attempt.spec
+  const isAsked = kind.case === 'deploy' && kind.value.reuseRelease
+  if (!isAsked || kind.value.noCache || kind.value.fresh) return undefined
+  const recipe = recipeOf(attempt)
+  if (!recipe.findKeptRelease) return undefined
+  const source = await sourceOf(attempt, FILE_NAME)
+  const { file } = readServiceFile(source)
+  const found = file && recipe.findKeptRelease(attempt, file)
+  if (found !== undefined) attempt.results.source = source
+  return found
+}
+
 export async function unpack(attempt: Attempt): Promise<void> {
   const { sha } = need(attempt, 'commit')
   const { tree } = attempt.results
@@ -67,6 +81,13 @@ export async function unpack(attempt: Attempt): Promise<void> {
     throw new StepFailure(
       FailureCode.CLONE_FAILED,
       `The files of the commit are larger than ${STEPS.repositoryBytes / 1_024 ** 3} GiB.`,
+    )
+  }
+  const kept = await findKept(attempt)
+  if (kept !== undefined) {
+    attempt.results.reused = kept
+    return attempt.output.say(
+      `Release ${kept} of this commit is kept and used as it is: the deploy steps do not run again.`,
     )
   }
   const { attributes } = await writeFiles(attempt, sha).catch(async (error) => {

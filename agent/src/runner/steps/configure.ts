@@ -100,7 +100,8 @@ export async function readConfig(attempt: Attempt): Promise<void> {
   attempt.results.file = file
   const { kind } = attempt.spec
   const recipe = recipeOf(attempt)
-  const asked = { fresh: kind.case === 'deploy' && kind.value.fresh }
+  const reused = attempt.results.reused !== undefined
+  const asked = { fresh: kind.case === 'deploy' && kind.value.fresh, reused }
   attempt.results.limits = shareCeiling(attempt, recipe.asks(file))
   attempt.results.plan = recipe.plan(file, attempt.results.last ?? undefined, asked)
   attempt.report.plan(attempt.results.plan)

@@ -26,7 +26,7 @@ import {
 import { locateProgram, SYSTEM_PATH } from '../../machine/process/programs.ts'
 import { sharedPaths } from '../../machine/users/shared-paths.ts'
 import { findAccount, isRoot } from '../../machine/users/users.ts'
-import type { ManualPlan } from '../../runner/plan/plan.ts'
+import { type ManualPlan, releaseIdOf } from '../../runner/plan/plan.ts'
 import type { AgentSettings } from '../../settings.ts'
 import type { SessionContext } from '../sessions/context.ts'
 import type { Ending } from '../sessions/frames.ts'
@@ -74,7 +74,7 @@ export async function startManual(
 ): Promise<Work> {
   const { job, verb, context, plan } = ask
   const { paths, masker } = context
-  const releaseDir = join(paths.releases, String(plan.taskId))
+  const releaseDir = join(paths.releases, String(releaseIdOf(plan)))
   const variablesFile = join(paths.variables, `${plan.taskId}.sh`)
   const account = await accountOf(settings, context)
   // environments of earlier versions get the folder with their next deployment

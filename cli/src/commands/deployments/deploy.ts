@@ -25,7 +25,7 @@ interface DeployOptions {
   /** Starts nothing; waits for the existing deployment. */
   attach: boolean
   wait: WaitChoice | null
-  body: { commit_sha?: string; no_cache?: true; message?: string }
+  body: { commit_sha?: string; no_cache?: true; reuse_release?: true; message?: string }
 }
 
 /** --wait, --timeout and --log, for every command that can wait for a task. */

@@ -34,6 +34,7 @@ describe('berth rollback', () => {
     const [request] = peer.asked(POST)
     expect(JSON.parse(request?.body ?? '')).toEqual({
       commit_sha: OLD,
+      reuse_release: true,
       message: 'Rollback to deployment 810',
     })
     expect(request?.headers['idempotency-key']).toMatch(/^[0-9a-f-]{36}$/)
@@ -46,6 +47,7 @@ describe('berth rollback', () => {
     expect(code).toBe(0)
     expect(JSON.parse(peer.asked(POST)[0]?.body ?? '')).toEqual({
       commit_sha: SHA,
+      reuse_release: true,
       message: 'coupons are broken',
     })
   })

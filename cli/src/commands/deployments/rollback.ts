@@ -71,7 +71,7 @@ async function performRollback(options: RollbackOptions, context: Context): Prom
       ? await findPrevious(api, target)
       : await findGiven(api, target, options.task)
   const message = options.message ?? `Rollback to deployment ${earlier.id}`
-  const body = { commit_sha: earlier.commit, message }
+  const body = { commit_sha: earlier.commit, reuse_release: true as const, message }
   const words = { noun: 'a rollback', verb: 'roll it back' }
   const started = await startTask(api, target, body, context.io.now(), words)
   await context.screen.note(

@@ -168,6 +168,7 @@ export async function queueDeployment(
     sha: await commitFor(c, environment, asked),
     pinnedFrom: pinOf(environment, asked),
     noCache: asked.no_cache ?? false,
+    reuseRelease: asked.reuse_release ?? false,
     reset: asked.reset ?? false,
     message: asked.message ?? null,
   })

@@ -23,6 +23,8 @@ interface AskedTask {
   /** Set when a user chose the commit: the known heads of the branch. Absent if the environment follows its branch. */
   pinnedFrom?: string[] | null
   noCache?: boolean
+  /** A rollback to a release that the server may have kept. */
+  reuseRelease?: boolean
   /** A deployment that first removes the deployed services. */
   reset?: boolean
   /** A removal without the repository's own steps. */
@@ -51,6 +53,7 @@ export async function queueTask(
     type: asked.type,
     reset: asked.reset ? 1 : 0,
     noCache: asked.noCache ? 1 : 0,
+    reuseRelease: asked.reuseRelease ? 1 : 0,
     skipSteps: asked.skipSteps ? 1 : 0,
     formerCopy: asked.formerServerId === undefined ? 0 : 1,
     status: 'queued',

@@ -89,7 +89,11 @@ function kindOf(task: Task): TaskSpec['kind'] {
     case 'deploy':
       return {
         case: 'deploy',
-        value: create(DeployTaskSchema, { noCache: task.noCache, fresh: task.reset }),
+        value: create(DeployTaskSchema, {
+          noCache: task.noCache,
+          fresh: task.reset,
+          reuseRelease: task.reuseRelease,
+        }),
       }
     case 'destroy':
       return { case: 'destroy', value: create(DestroyTaskSchema, { force: task.skipSteps }) }

@@ -15,10 +15,11 @@ type Warning = RestTask['warnings'][number]
 export interface Task
   extends Omit<
     Selectable<TasksTable>,
-    'failure' | 'warnings' | 'reset' | 'noCache' | 'skipSteps' | 'formerCopy'
+    'failure' | 'warnings' | 'reset' | 'noCache' | 'skipSteps' | 'formerCopy' | 'reuseRelease'
   > {
   reset: boolean
   noCache: boolean
+  reuseRelease: boolean
   skipSteps: boolean
   formerCopy: boolean
   failure: Failure | null
@@ -74,6 +75,7 @@ export const readTask = (row: Selectable<TasksTable>): Task => ({
   ...row,
   reset: row.reset === 1,
   noCache: row.noCache === 1,
+  reuseRelease: row.reuseRelease === 1,
   formerCopy: row.formerCopy === 1,
   skipSteps: row.skipSteps === 1,
   failure: row.failure === null ? null : (JSON.parse(row.failure) as Failure),

@@ -122,6 +122,7 @@ export const COLUMN_FACTS: Record<string, Record<string, ColumnFacts>> = {
     commitSha: { note: 'The commit that was checked out.' },
     cancelReason: { type: "'user' | 'superseded' | 'environment_removed'" },
     skipSteps: { type: 'Flag' },
+    reuseRelease: { type: 'Flag' },
     serviceFileSha: { note: 'Of the .service.yml it read.' },
     formerCopy: {
       type: 'Flag',

@@ -23,6 +23,7 @@ import { ceilings } from '../migrations/0011-0020/0020-ceilings.ts'
 import { replicas } from '../migrations/0021-0030/0021-replicas.ts'
 import { hostKeys } from '../migrations/0021-0030/0022-host-keys.ts'
 import { lifecycle } from '../migrations/0021-0030/0023-lifecycle.ts'
+import { keptReleases } from '../migrations/0021-0030/0024-kept-releases.ts'
 import type { Schema } from '../schema.ts'
 import type { Engine } from './db.ts'
 import type { Migration, Types } from './migration.ts'
@@ -50,6 +51,7 @@ const MIGRATIONS: readonly Migration[] = [
   replicas,
   hostKeys,
   lifecycle,
+  keptReleases,
 ]
 const TYPES: Record<Engine, Types> = {
   sqlite: { id: 'integer primary key autoincrement' },

@@ -88,6 +88,7 @@ export function Again({ task: t, environment: e }: { task: Task; environment: En
       api.environment.deploy.mutate({
         environment_id: e.id,
         ...(sha ? { commit_sha: sha } : {}),
+        ...(isBack ? { reuse_release: true } : {}),
       }),
     )
     await navigate({ to: '/tasks/$id', params: { id: String(made.id) } })
