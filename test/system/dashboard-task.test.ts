@@ -210,7 +210,7 @@ describe.skipIf(missing('chromium'))('the deployment page', () => {
     expect(await v.page.evaluate(FOCUSED)).toBe('Search in the log')
     await tabTo('Cancel')
     await v.page.keyboard.press('Enter')
-    await v.text('Canceled by somebody.').waitFor()
+    await v.text('Canceled by a user.').waitFor()
     expect(await v.page.title()).toMatch(/^– /)
     expect(v.complaints).toEqual([])
     await p.settled(id)

@@ -2,7 +2,7 @@
 // database whose first start takes long or happens beside a service that fails, and what a container runs with. Each has
 // its own environment.
 import { readFileSync } from 'node:fs'
-import { AttemptState, FailureCode } from '@berth/shared/wire'
+import { AttemptState, FailureCode, LifecycleVerb } from '@berth/shared/wire'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { listProcesses } from '../../agent/src/machine/process/processes.ts'
 import { DockerHost, httpd } from '../fixtures/docker/server.ts'
@@ -117,6 +117,20 @@ describe.skipIf(!dockerEngine() || missing('caddy') || !isRoot)('a docker servic
     await succeeds(await run(image('pidof httpd'), { environmentId: 64 }, repository))
     const failed = await run(image('echo no queue; exit 5'), { environmentId: 64 }, repository)
     expect(await refusal(failed)).toMatch(/^`echo no queue; exit 5` exited with 5 \(no queue\)\./)
+  })
+
+  it('is asked the same way after a restart without a deployment', async () => {
+    const repository = host.repository()
+    const files = {
+      'queue/Dockerfile':
+        'FROM berth-test/busybox\nHEALTHCHECK CMD test -e /tmp/up\nCMD ["/bin/sh", "-c", "sleep 1; touch /tmp/up; exec sleep 1000"]\n',
+      '.service.yml':
+        'docker: { services: { web: { build: ., port: 8080, health: / }, queue: { build: queue, stop_timeout: 1s } } }\n',
+    }
+    await succeeds(await run(files, { environmentId: 69 }, repository))
+    const lifecycle = { verb: LifecycleVerb.RESTART, service: 'queue' }
+    const log = await succeeds(await host.run(repository, { environmentId: 69, lifecycle }))
+    expect(log).toContain('queue is healthy.')
   })
 
   it('gets its variables in a check, and a check that hangs is ended', async () => {

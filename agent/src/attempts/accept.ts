@@ -70,7 +70,7 @@ const NO_RECORD = {
   state: AttemptState.FAILED,
   code: FailureCode.INTERNAL,
   message:
-    'The server has no record of this attempt, so nobody can say how far it came. Deploy again.',
+    'The server has no record of this attempt, so it is not known how far it came. Deploy again.',
 }
 
 function decideKnown(f: AcceptFacts, known: NonNullable<AcceptFacts['known']>): Verdict {

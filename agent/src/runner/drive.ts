@@ -72,7 +72,7 @@ function interrupted(attempt: Attempt, stepId: string): Verdict {
       return { ...SUCCESS, state: AttemptState.TIMED_OUT, code, message, failedStepId: stepId }
     }
     case 'terminated': {
-      const message = `The runner was told to end in step ${stepId}: the server is shutting down, or somebody ended it.`
+      const message = `The runner was told to end in step ${stepId}: the server is shutting down, or an operator ended it.`
       return failed(new StepFailure(FailureCode.RUNNER_DIED, message, { isCheck: false }), stepId)
     }
     case 'fault':

@@ -145,7 +145,8 @@ export class SshSide {
   async #setUp(): Promise<void> {
     const { settings, program } = this.#o
     try {
-      if (!isRoot()) throw new Error('The agent does not run as root: nobody can connect by SSH.')
+      if (!isRoot())
+        throw new Error('The agent does not run as root, so SSH connections are not possible.')
       requireSshd()
       const gid = await ensureRelayAccounts(settings)
       await this.#applyTrust()

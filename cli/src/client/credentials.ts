@@ -72,7 +72,7 @@ export async function readCredentials(path: string): Promise<Credentials> {
       throw new CliError(
         EXIT.notLoggedIn,
         `${path} can be read by other users of this machine`,
-        `chmod 600 '${path}'   and, if somebody may have read it, make new tokens`,
+        `chmod 600 '${path}'   and create new tokens if other people could read it`,
       )
     }
     const parsed = File.safeParse(JSON.parse(await readBounded(file)))

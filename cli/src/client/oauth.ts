@@ -61,7 +61,7 @@ export async function startDeviceLogin(
 
 const ENDED: Record<string, string> = {
   access_denied: 'the login was denied in the browser',
-  expired_token: 'nobody approved the login in time',
+  expired_token: 'the login was not approved in time',
 }
 
 /** Polls until the user decided; a lost connection is not a decision. */

@@ -131,7 +131,7 @@ describe('tools', () => {
         'deployment failed. Variable values can never be read. Every call is about project shop (id 12). ' +
         UNTRUSTED,
     )
-    expect(instructionsOf(undefined, '')).toContain('nobody is logged in yet')
+    expect(instructionsOf(undefined, '')).toContain('not logged in yet')
   })
 
   test('a number that is a pull request and an id is asked about', () => {

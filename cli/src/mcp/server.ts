@@ -42,7 +42,7 @@ export function inputOf(tool: Tool, { fixed }: Pick<Targets, 'fixed'>) {
 }
 
 export function instructionsOf(baseUrl: string | undefined, fixedTo: string): string {
-  const where = baseUrl ?? 'a Berth server (nobody is logged in yet: berth login)'
+  const where = baseUrl ?? 'a Berth server (not logged in yet: berth login)'
   const fixed = fixedTo === '' ? '' : ` Every call is about ${fixedTo}.`
   return (
     `Deployments of the projects on ${where}. Start with get_deploy_diagnostics when a deployment failed. ` +

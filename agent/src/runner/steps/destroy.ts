@@ -33,7 +33,7 @@ export async function runInLast<T>(
   await lookUpAccount(attempt)
   if (isRoot() && !accountOf(attempt)) {
     throw failed(
-      `Account ${environmentName(attempt)} is gone, so nobody may run the repository's commands. ${advice}`,
+      `Account ${environmentName(attempt)} is gone, so the repository's commands cannot run. ${advice}`,
     )
   }
   return run(lastContext(attempt))

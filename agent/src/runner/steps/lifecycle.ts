@@ -14,6 +14,7 @@ import {
   startContainer,
   stopContainer,
 } from '../../machine/docker/containers.ts'
+import { inspectImage } from '../../machine/docker/images.ts'
 import { letRequestsEnd } from '../../proxy/client.ts'
 import { instructionsOf, startService, stopService } from '../../supervise/control.ts'
 import { isSupervised, readState, serviceDir } from '../../supervise/instructions.ts'
@@ -172,7 +173,7 @@ async function containerControl(
   last: DockerPlan,
   service: string,
 ): Promise<Control> {
-  const { engine, containers } = dockerOf(attempt)
+  const { engine, containers, images } = dockerOf(attempt)
   const { settings, ledger, assignment } = attempt
   const { environmentId, attemptId } = assignment
   adopt(attempt, last)
@@ -209,6 +210,9 @@ async function containerControl(
       const { taskId, imageId, spec } = running
       const name = running.container
       containers.set(service, { id: seen.id, name, taskId, imageId, spec, isKept: false, address })
+      const image = await inspectImage(engine, imageId) // its own HEALTHCHECK may be asked
+      const { image: reference, digest } = running
+      if (image) images.set(service, { ...image, reference, digest })
       attempt.output.say(`${service} was started.`)
       await awaitContainer(attempt, service)
     },

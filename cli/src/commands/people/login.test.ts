@@ -190,7 +190,7 @@ describe('device login', () => {
 
   it.each([
     ['access_denied', 4, 'the login was denied in the browser'],
-    ['expired_token', 4, 'nobody approved the login in time'],
+    ['expired_token', 4, 'the login was not approved in time'],
     ['invalid_grant', 1, 'It is invalid_grant.'],
   ])('%s: %i, and nothing is stored', async (error, code, message) => {
     const { folder, ended } = await begin(oauth('authorization_pending'), oauth(error))

@@ -29,7 +29,7 @@ const bad = (name: string, text: string, remedy: string): Check => ({
 })
 
 export function unlooked(name: string, reason: string): Check {
-  return bad(name, `could not be looked at: ${reason}`, 'ask somebody who may, or try again')
+  return bad(name, `could not be looked at: ${reason}`, 'ask an administrator, or try again')
 }
 
 export function checkAgent(server: Server, now: number): Check {

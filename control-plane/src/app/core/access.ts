@@ -153,7 +153,7 @@ export async function requireUnprotected(
 ): Promise<void> {
   if (mayChangeProtected(caller, environment)) return
   const names = await listUserNames(db, [environment.ownerId])
-  throw environmentProtected(environment, names.get(environment.ownerId) ?? 'somebody')
+  throw environmentProtected(environment, names.get(environment.ownerId) ?? 'another user')
 }
 
 export const environmentProtected = (

@@ -85,7 +85,7 @@ async function queueAction(
       removing: environment.removingAt !== null,
       isDeployed: environment.deployedFence > 0,
     },
-    ownerName: owners.get(environment.ownerId) ?? 'somebody',
+    ownerName: owners.get(environment.ownerId) ?? 'another user',
     projectDeleting: project.status === 'deleting',
     serverJoined: (await findServerAgent(c.db, server.id)) !== undefined,
     openTask: open && toOpenTask(open),

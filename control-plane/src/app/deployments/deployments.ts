@@ -154,7 +154,7 @@ export async function queueDeployment(
   const owners = await listUserNames(c.db, [environment.ownerId])
   const decision = decideDeployment(caller, {
     environment: { ...environment, removing: environment.removingAt !== null },
-    ownerName: owners.get(environment.ownerId) ?? 'somebody',
+    ownerName: owners.get(environment.ownerId) ?? 'another user',
     projectDeleting: project.status === 'deleting',
     server: { id: server.id, name: server.name, joined: agent !== undefined },
     openTask: open && toOpenTask(open),

@@ -67,7 +67,7 @@ async function queueLifecycle(
       removing: environment.removingAt !== null,
       isDeployed: environment.deployedFence > 0,
     },
-    ownerName: owners.get(environment.ownerId) ?? 'somebody',
+    ownerName: owners.get(environment.ownerId) ?? 'another user',
     projectDeleting: project.status === 'deleting',
     serverJoined: (await findServerAgent(c.db, server.id)) !== undefined,
     openTask: open && toOpenTask(open),

@@ -171,7 +171,7 @@ async function refusal(
   switch (decision.kind) {
     case 'protected': {
       const names = await listUserNames(c.db, [environment.ownerId])
-      return environmentProtected(environment, names.get(environment.ownerId) ?? 'somebody')
+      return environmentProtected(environment, names.get(environment.ownerId) ?? 'another user')
     }
     case 'removing':
       return new AppError('environment_removing', `${identifier} is being removed.`)
@@ -190,7 +190,7 @@ async function refusal(
     case 'may_not_give_away':
       return new AppError(
         'permission_denied',
-        'Only the owner of an environment, or an administrator, can give it to somebody else.',
+        'Only the owner of an environment, or an administrator, can transfer it to another user.',
         { required_permission: 'environment_owner' },
       )
     case 'fixed':

@@ -53,7 +53,7 @@ function refuse(verdict: 'role_too_high' | 'last_owner', target: Member): AppErr
   return verdict === 'last_owner'
     ? new AppError(
         'last_owner',
-        `${target.name} is the only owner. Make somebody else an owner first.`,
+        `${target.name} is the only owner. Make another member an owner first.`,
       )
     : new AppError('role_too_high', 'You can neither give nor change a role above your own.')
 }

@@ -201,7 +201,7 @@ async function requireAccess(
       return server
     case 'protected': {
       const ownerId = environment?.ownerId ?? 0
-      const owner = (await listUserNames(c.db, [ownerId])).get(ownerId) ?? 'somebody'
+      const owner = (await listUserNames(c.db, [ownerId])).get(ownerId) ?? 'another user'
       throw environmentProtected({ identifier: name, ownerId }, owner)
     }
     case 'removing':

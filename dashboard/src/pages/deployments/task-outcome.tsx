@@ -177,7 +177,7 @@ function Canceled({ task: t, environment: e }: Pick<OutcomeProps, 'task' | 'envi
   const why =
     t.cancel_reason === 'environment_removed'
       ? 'Canceled: the environment is being removed.'
-      : 'Canceled by somebody.'
+      : 'Canceled by a user.'
   return (
     <Note>
       {why}

@@ -168,7 +168,7 @@ function Notes({ environment: e }: { environment: Environment }) {
       {e.branch_missing && <Note kind="warn">The branch {e.branch} is gone at the host.</Note>}
       {e.pinned && (
         <Note>
-          It stays at the chosen commit until the next push, or until somebody deploys its branch.
+          It stays at the chosen commit until the next push, or until its branch is deployed.
         </Note>
       )}
       {server?.status === 'offline' && (

@@ -33,7 +33,7 @@ function explain(verb: LifecycleVerb, what: string): string {
     case 'restart':
       return `${what} is away for a moment. The version stays the same.`
     case 'stop':
-      return `${what} stays stopped, also after a restart of its server, until somebody starts or deploys it. Its address shows a page that says so.`
+      return `${what} stays stopped, also after a restart of its server, until you start or deploy it. Its address shows a page that says so.`
     case 'start':
       return `${what} starts with the version and the variables of the last deployment.`
   }

@@ -118,8 +118,8 @@ function List({ organization, mayWrite }: { organization: Membership; mayWrite: 
               done="Done."
             >
               <p>
-                Tokens and certificates for this organization die; environments they own go to
-                somebody else.
+                Tokens and certificates for this organization stop working. Another member becomes
+                the owner of the environments.
               </p>
             </Ask>
           )}

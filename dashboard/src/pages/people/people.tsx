@@ -255,7 +255,7 @@ function SignInToAccept({ email, isOther }: { email: string; isOther: boolean })
     <>
       <Note>
         {isOther
-          ? `You are signed in as somebody else. Sign in as ${email} to accept.`
+          ? `You are signed in with another account. Sign in as ${email} to accept.`
           : `There is an account for ${email}. Sign in to accept.`}
       </Note>
       <SignInForm email={email} onDone={() => void queryClient.invalidateQueries()} />

@@ -31,7 +31,7 @@ export function Repository({
           [
             'Reachable',
             p.repository.reachable === null
-              ? 'nobody looked yet'
+              ? 'not checked yet'
               : p.repository.reachable
                 ? 'yes'
                 : (p.repository.error?.message ?? 'no'),

@@ -59,7 +59,7 @@ export function invitationRoutes(api: Api, ctx: Context): void {
         errors: ['role_too_high', 'already_member', 'already_invited'],
       },
       schema: {
-        summary: 'Invite somebody by mail',
+        summary: 'Invite a person by mail',
         params: IdParams,
         body: InvitationCreate,
         response: { 201: Invitation },

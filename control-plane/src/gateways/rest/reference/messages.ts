@@ -87,7 +87,7 @@ export const ERROR_TEXTS: Record<ErrorCode, ErrorText> = {
   ),
   role_too_high: say(
     'A role above your own cannot be given or changed.',
-    'Ask somebody who has that role or a higher one.',
+    'Ask a member who has that role or a higher one.',
   ),
   server_shell_disabled: say(
     'Shells on the whole server are switched off, in its settings here or on the server itself.',
@@ -158,7 +158,7 @@ export const ERROR_TEXTS: Record<ErrorCode, ErrorText> = {
     'Remove the protection and save; then change the fields.',
   ),
   approval_required: say(
-    'The commit comes from a fork and nobody approved it yet. Code of strangers is not run unseen.',
+    'The commit comes from a fork and is not approved yet. Berth does not run code from outside the project without a review.',
     'Read the commit, then approve exactly this `head_sha`.',
   ),
   approval_outdated: say(
@@ -221,7 +221,7 @@ export const ERROR_TEXTS: Record<ErrorCode, ErrorText> = {
   ),
   last_owner: say(
     'The organization would be left without an owner.',
-    'Make somebody else an owner first.',
+    'Make another member an owner first.',
   ),
   last_platform_admin: say(
     'The installation would be left without a platform administrator.',
