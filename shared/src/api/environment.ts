@@ -67,7 +67,8 @@ export const Environment = z.object({
   /** Who stopped services of it, and which of them are still stopped; null: none is. */
   stopped: z
     .object({ by: z.string(), at: Time, task_id: Id, services: z.array(z.string()) })
-    .nullable(),
+    .nullable()
+    .default(null),
   locked: z.boolean(),
   locked_by: z
     .object({ task_id: Id, trigger: z.string(), status: z.enum(TASK_STATUSES) })

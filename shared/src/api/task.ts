@@ -64,7 +64,7 @@ export const Task = z.object({
   recipe: z.enum(RECIPES),
   action: z.string().nullable(),
   /** The service that a restart, stop or start is about; null: all of them. */
-  service: z.string().nullable(),
+  service: z.string().nullable().default(null),
   waiting_for: WaitingFor.nullable(),
   cancel_requested_at: Time.nullable(),
   cancel_reason: z.enum(['user', 'superseded', 'environment_removed']).nullable(),
