@@ -171,7 +171,7 @@ describe.skipIf(!isRoot || !dockerEngine() || missing('caddy'))('code of an envi
       String(account?.gid),
       '--clear-groups',
     ]
-    const source = `fetch(process.argv[1], { signal: AbortSignal.timeout(3000) }).then((a) => a.text()).then(console.log, () => undefined)`
+    const source = `fetch(process.argv[1], { signal: AbortSignal.timeout(30_000) }).then((a) => a.text()).then(console.log, () => undefined)`
     const argv = [...rights, '--', host.node, '-e', source, url]
     return spawnSync('setpriv', argv, { encoding: 'utf8' }).stdout.trim()
   }
