@@ -69,7 +69,7 @@ function describeLoop(service: string, ends: Ends, now: number): string {
   const how = !last
     ? ''
     : last.outOfMemory
-      ? ', at last because it needed more memory than it may have'
+      ? ', at last because it needed more than its memory limit'
       : last.signal
         ? `, last signal ${last.signal}`
         : `, last exit code ${last.exitCode ?? 'unknown'}`
