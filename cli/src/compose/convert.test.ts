@@ -201,7 +201,32 @@ describe('single keys', () => {
     ['tmpfs: [/run]', {}],
     ['volumes: ["data:/proc/x"]', {}],
     ['command: ["sh", "-c", "echo $$HOME"]', { command: ['sh', '-c', 'echo $HOME'] }],
-    ['command: "serve --port ${PORT}"', { command: 'serve --port ${PORT}' }],
+    [
+      'command: "serve --port ${PORT} \'a b\'"',
+      { command: 'serve --port "${PORT}" \'a b\'', variables: ['PORT'] },
+    ],
+    [
+      'command: redis-server --requirepass hunter2 --save ""',
+      {
+        command: `redis-server --requirepass "$WEB_REQUIREPASS" --save ''`,
+        variables: ['WEB_REQUIREPASS'],
+      },
+    ],
+    [
+      'healthcheck: { test: "pg_isready -U $${POSTGRES_USER} -d ${DB:-app}" }',
+      { health: { command: 'pg_isready -U ${POSTGRES_USER} -d app' } },
+    ],
+    [
+      'healthcheck: { test: [CMD, mysqladmin, ping, --password=hunter2] }',
+      {
+        health: { command: 'mysqladmin ping --password="$WEB_PASSWORD"' },
+        variables: ['WEB_PASSWORD'],
+      },
+    ],
+    [
+      'healthcheck: { test: "ask ${HOST}" }',
+      { health: { command: 'ask ${HOST}' }, variables: ['HOST'] },
+    ],
     ['build: { context: app }', { build: 'app' }],
   ])('%s', (key, expected) => {
     const { image, build, ...rest } = web(`image: a, ${key}`)

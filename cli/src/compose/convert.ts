@@ -198,7 +198,7 @@ function wantedBy(services: Converted[], note: AddNote): Conversion['variables']
   const byKey = new Map<string, { services: string[]; reason: string; written: Set<string> }>()
   const add = (service: string, { key, reason, written }: Wanted): void => {
     const known = byKey.get(key) ?? { services: [], reason, written: new Set<string>() }
-    known.services.push(service)
+    if (!known.services.includes(service)) known.services.push(service)
     if (written !== null) known.written.add(written)
     byKey.set(key, known)
   }

@@ -1,10 +1,20 @@
 // A compose health check in the words of .service.yml. A plain request of curl or wget to the service itself becomes an
 // HTTP check; anything else stays a command. PURE.
-import { durationOf, isMap, isScalar, listOf, type Plain, splitWords } from './values.ts'
+import {
+  durationOf,
+  interpolate,
+  isMap,
+  isScalar,
+  listOf,
+  type Plain,
+  splitWords,
+} from './values.ts'
 
 interface Check {
   health: unknown
   notes: string[]
+  /** Variables of its command that have no default. */
+  missing: string[]
 }
 
 /** Flags that do not change what counts as healthy; curl must have one that fails on an error status. */
@@ -50,27 +60,34 @@ function plainWords(text: string): string[] | null {
 
 export function healthOf(value: unknown, port: number | null): Check {
   const notes: string[] = []
-  if (!isMap(value)) return { health: undefined, notes }
-  if (value.disable === true) return { health: false, notes }
+  const missing: string[] = []
+  const fill = (text: string): string => {
+    const filled = interpolate(text)
+    missing.push(...filled.missing)
+    return filled.text
+  }
+  const done = (health: unknown): Check => ({ health, notes, missing })
+  if (!isMap(value)) return done(undefined)
+  if (value.disable === true) return done(false)
   const timing = timingOf(value, notes)
   const test = value.test
-  const words = Array.isArray(test) ? test.filter(isScalar).map(String) : null
-  if (words?.[0] === 'NONE') return { health: false, notes }
+  const words = Array.isArray(test) ? test.filter(isScalar).map((word) => fill(String(word))) : null
+  if (words?.[0] === 'NONE') return done(false)
   let command: string | string[] | undefined
-  if (typeof test === 'string') command = test
+  if (typeof test === 'string') command = fill(test)
   else if (words?.[0] === 'CMD-SHELL') command = words.slice(1).join(' ')
   else if (words?.[0] === 'CMD') command = words.slice(1)
   if (command === undefined || command.length === 0) {
     const isTimed = Object.keys(timing).length > 0
     if (test !== undefined) notes.push('test is not one of CMD, CMD-SHELL, NONE')
-    return { health: isTimed ? timing : undefined, notes }
+    return done(isTimed ? timing : undefined)
   }
   const plain = typeof command === 'string' ? plainWords(command) : command
   const request = plain && requestOf(plain)
-  if (!request) return { health: { command, ...timing }, notes }
+  if (!request) return done({ command, ...timing })
   const { path } = request
-  if (request.port !== port) return { health: { path, port: request.port, ...timing }, notes }
-  return { health: Object.keys(timing).length > 0 ? { path, ...timing } : path, notes }
+  if (request.port !== port) return done({ path, port: request.port, ...timing })
+  return done(Object.keys(timing).length > 0 ? { path, ...timing } : path)
 }
 
 function timingOf(value: Plain, notes: string[]): Record<string, string | number> {

@@ -10,12 +10,14 @@ import { dependencyNames, healthOf } from './health.ts'
 import { REASONS } from './reasons.ts'
 import {
   durationOf,
+  type Filled,
   interpolate,
   isMap,
   isScalar,
   listOf,
   type Plain,
   pairsOf,
+  quoteWords,
   serviceName,
   sizeOf,
   splitWords,
@@ -144,7 +146,7 @@ function imageOf(value: unknown, place: Place): string | undefined {
 const isSecret = (key: string, value: string): boolean =>
   value !== '' &&
   (looksLikeSecret(key) ||
-    /(?:PASS|PASSWD|PWD|CREDENTIALS|PRIVATE_KEY|SECRET_KEY_BASE)$/i.test(key) ||
+    /(?:^|_)(?:PASS|PASSWD|PASSPHRASE|PWD|SECRET|TOKEN|CREDENTIALS?|DSN|KEY_BASE)$/i.test(key) ||
     /^[a-z][a-z0-9+.-]*:\/\/[^/\s:@]*:[^/\s@]+@/i.test(value) ||
     value.includes('-----BEGIN'))
 
@@ -286,15 +288,46 @@ function shortMount(value: unknown): Mount {
   return { type: isPath ? 'bind' : 'volume', source: first, target: second, isReadOnly }
 }
 
-/** Words run as they are. A variable without a default needs a shell that reads it at the start. */
-function commandOf(value: unknown): string | string[] | undefined {
-  if (value === undefined || value === null) return undefined
+interface Command {
+  command: string | string[] | undefined
+  wanted: Wanted[]
+}
+
+const SECRET_FLAG =
+  /(--?[\w-]*(?:passw(?:or)?d|requirepass|token|secret|api-?key)(?:=|\s+))(?!["']?\$)("[^"]*"|'[^']*'|[^\s"']+)/gi
+
+/** Words run as they are. What is not known here needs a shell that reads it from a variable at the start. */
+function commandOf(service: string, value: unknown): Command {
+  if (value === undefined || value === null) return { command: undefined, wanted: [] }
   const words = Array.isArray(value)
     ? value.filter(isScalar).map((word) => interpolate(String(word)))
     : splitWords(String(value)).map(interpolate)
-  if (words.length === 0) return undefined
-  const texts = words.map(({ text }) => text)
-  return words.some(({ missing }) => missing.length > 0) ? texts.join(' ') : texts
+  if (words.length === 0) return { command: undefined, wanted: [] }
+  const reason = 'its command uses it'
+  const wanted = words.flatMap(({ missing }) =>
+    missing.map((key): Wanted => ({ key, reason, written: null })),
+  )
+  const line = words.map(shellWord).join(' ')
+  const hidden = hideSecrets(service, line)
+  if (wanted.length === 0 && hidden.wanted.length === 0) {
+    return { command: words.map(({ text }) => text), wanted }
+  }
+  return { command: hidden.line, wanted: [...wanted, ...hidden.wanted] }
+}
+
+const shellWord = ({ text, missing }: Filled): string =>
+  missing.length > 0 ? `"${text.replaceAll(/["`\\]/g, '\\$&')}"` : quoteWords([text])
+
+/** A password in a command line becomes a variable. */
+function hideSecrets(service: string, line: string): { line: string; wanted: Wanted[] } {
+  const wanted: Wanted[] = []
+  const hidden = line.replaceAll(SECRET_FLAG, (_, flag: string, written: string) => {
+    const words = `${service}_${flag}`.replaceAll(/[^A-Za-z0-9]+/g, '_')
+    const key = words.replace(/_+$/, '').toUpperCase()
+    wanted.push({ key, reason: `looks like a secret in the command of ${service}`, written })
+    return `${flag}"$${key}"`
+  })
+  return { line: hidden, wanted }
 }
 
 function limitsOf(raw: Plain, place: Place): Record<string, unknown> {
@@ -346,6 +379,17 @@ function stopOf(raw: Plain, place: Place): Record<string, unknown> {
   return result
 }
 
+/** A check with a password in its command reads it from a variable as well. */
+function hideCheck(health: unknown, name: string, wanted: Wanted[]): unknown {
+  if (!isMap(health) || health.command === undefined) return health
+  const { command, ...timing } = health
+  const text = typeof command === 'string' ? command : quoteWords(command as string[])
+  const hidden = hideSecrets(name, text)
+  if (hidden.wanted.length === 0) return health
+  wanted.push(...hidden.wanted)
+  return { command: hidden.line, ...timing }
+}
+
 /** Null: nothing can run; the notes say why. */
 export function convertService(name: string, raw: Plain, place: Place): Converted | null {
   const image = raw.build === undefined ? imageOf(raw.image, place) : undefined
@@ -354,16 +398,22 @@ export function convertService(name: string, raw: Plain, place: Place): Converte
   const { env, wanted } = variablesOf(raw.environment, place)
   const address = addressOf(raw, image, place)
   const port = typeof address.port === 'number' ? address.port : null
-  const { health, notes } = healthOf(raw.healthcheck, port)
-  for (const reason of notes) place.note('healthcheck', reason)
+  const check = healthOf(raw.healthcheck, port)
+  for (const reason of check.notes) place.note('healthcheck', reason)
+  for (const key of check.missing) {
+    wanted.push({ key, reason: 'its health check uses it', written: null })
+  }
   const { mounts, volumes, tmpfs } = mountsOf(raw, place)
-  const entrypoint = raw.entrypoint === '' ? [] : commandOf(raw.entrypoint)
+  const command = commandOf(name, raw.command)
+  const entry = commandOf(name, raw.entrypoint)
+  const entrypoint = raw.entrypoint === '' ? [] : entry.command
+  wanted.push(...command.wanted, ...entry.wanted)
   const keys: Record<string, unknown> = {
     ...(build === undefined ? { image } : { build }),
-    command: commandOf(raw.command),
+    command: command.command,
     entrypoint: typeof entrypoint === 'string' ? ['/bin/sh', '-c', entrypoint] : entrypoint,
     ...address,
-    health,
+    health: hideCheck(check.health, name, wanted),
     ...(Object.keys(env).length > 0 && { env }),
     ...(mounts.length > 0 && { volumes: mounts }),
     ...(tmpfs.length > 0 && { tmpfs }),
