@@ -66,7 +66,10 @@ export class Application {
   }
 
   /** Visits without a pause, in kept and in new connections, until `during` ends; every answer must be good. */
-  async visitWhile<T>(during: () => Promise<T>, isGood: (text: string) => boolean): Promise<Visits> {
+  async visitWhile<T>(
+    during: () => Promise<T>,
+    isGood: (text: string) => boolean,
+  ): Promise<Visits> {
     const headers = { host: await this.host() }
     const options = { host: '127.0.0.1', port: this.#fixture.proxyPort, path: '/', headers }
     const visits: Visits = { good: 0, failed: [] }
