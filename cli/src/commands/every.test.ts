@@ -262,6 +262,12 @@ const ROWS: Record<string, Row> = {
   'tasks log': { args: ['813'], ...LOG, exits: [[1, ['813'], noLog]] },
   log: { args: ['813'], ...LOG, exits: [[1, ['813'], noLog]] },
   'actions list': { args: HERE, pipe: /^seed\tseed\t/, shown: /NAME .*\nseed/ },
+  'actions history': {
+    args: ['seed', ...HERE],
+    pipe: /^2026-\S+Z\t2026-\S+Z\tstarted\tsucceeded\t1\t830\t-\n$/,
+    shown: /DUE .*\n2026-\S+Z +✓ succeeded +1 +830/,
+    exits: [[5, ['Sede', ...HERE]]],
+  },
   'actions run': {
     args: ['seed', ...HERE],
     pipe: /^830\tqueued\t/,

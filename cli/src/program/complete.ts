@@ -69,6 +69,7 @@ const ARGUMENT_KINDS: Readonly<Record<string, Kind>> = {
   log: 'tasks',
   'artifacts list': 'tasks',
   'artifacts download': 'tasks',
+  'actions history': 'actions',
   'actions run': 'actions',
   'prs approve': 'pull_requests',
   'vars unset': 'variables',

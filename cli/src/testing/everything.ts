@@ -14,6 +14,7 @@ import {
   joinToken,
   logLine,
   projectDetail,
+  scheduledRun,
   server,
   task,
 } from './samples.ts'
@@ -48,6 +49,7 @@ function scriptEnvironment(peer: Peer): void {
     headers: NDJSON,
   })
   peer.script(`GET ${path}/actions`, { json: [action('seed')] })
+  peer.script(`GET ${path}/actions/seed/runs`, { json: [scheduledRun()] })
   const started = task('queued', { id: 830, type: 'action', action: 'seed' })
   peer.script(`POST ${path}/actions/seed/tasks`, { status: 201, json: started })
   peer.script('GET /api/tasks/830', { json: { ...started, status: 'succeeded' } })

@@ -41,6 +41,8 @@ export interface Schema {
   refreshTokens: RefreshTokensTable
   refusedDeliveries: RefusedDeliveriesTable
   replicas: ReplicasTable
+  scheduleRuns: ScheduleRunsTable
+  schedules: SchedulesTable
   serverUsage: ServerUsageTable
   servers: ServersTable
   sshAuthorities: SshAuthoritiesTable
@@ -639,6 +641,30 @@ export interface ReplicasTable {
   pid: number
   address: string
   startedAt: number
+}
+
+export interface ScheduleRunsTable {
+  id: Generated<number>
+  environmentId: number
+  action: string
+  outcome: 'started' | 'skipped' | 'missed'
+  reason: string | null
+  dueAt: number
+  lastDueAt: number
+  /** From due_at to last_due_at, if they did not start for the same reason. */
+  runs: number
+  taskId: number | null
+}
+
+export interface SchedulesTable {
+  environmentId: number
+  action: string
+  cron: string
+  timezone: string
+  /** Null: it never runs, or its action is disabled. */
+  nextRunAt: number | null
+  /** Why this control plane cannot follow it. */
+  problem: string | null
 }
 
 export interface ServerUsageTable {

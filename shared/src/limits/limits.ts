@@ -154,6 +154,8 @@ export const SERVICE_FILE = {
   pathCharacters: 256,
   imageCharacters: 512,
   artifactPatterns: 50,
+  cronCharacters: 120,
+  timezoneCharacters: 64,
   /** `**` and braces of one pattern; each multiplies the work of matching. */
   patternWildcards: 5,
   healthRetries: 100,

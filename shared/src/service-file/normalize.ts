@@ -12,6 +12,7 @@ import type {
   ManualService,
   ManualTarget,
   Process,
+  Schedule,
   ServiceFile,
   Step,
   Variables,
@@ -206,6 +207,7 @@ function actionOf(name: string, written: WrittenAction, defaultName: string | nu
     service: defaultName === null ? null : (written.service ?? defaultName),
     dir: written.dir ?? null,
     timeoutMs: msOf(written.timeout) ?? SERVICE_FILE.actionTimeoutMs,
+    schedule: scheduleOf(written.schedule),
     confirm: confirm === true ? `Start "${title}"?` : confirm || null,
     artifacts: artifacts
       ? {
@@ -216,6 +218,12 @@ function actionOf(name: string, written: WrittenAction, defaultName: string | nu
     disabledReason:
       written.result === undefined ? null : disabledReason(name, artifacts !== undefined),
   }
+}
+
+function scheduleOf(written: WrittenAction['schedule']): Schedule | null {
+  if (written === undefined) return null
+  if (typeof written === 'string') return { cron: written, timezone: 'UTC' }
+  return { cron: written.cron, timezone: written.timezone ?? 'UTC' }
 }
 
 const disabledReason = (name: string, hasArtifacts: boolean): string =>

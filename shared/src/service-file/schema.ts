@@ -8,6 +8,7 @@ import {
   artifactPattern,
   buildTarget,
   cpus,
+  cron,
   dockerHealth,
   domain,
   env,
@@ -23,6 +24,7 @@ import {
   stepTimeout,
   stopSignal,
   stopTimeout,
+  timezone,
   tmpfs,
   unprintable,
   urlPath,
@@ -345,6 +347,22 @@ const action = map(
       },
       { description: "Ask before it starts; a string is the question's text." },
     ).optional(),
+    schedule: say(
+      z.union([
+        cron,
+        map({
+          cron: about(cron, 'Minute, hour, day of the month, month, day of the week.'),
+          timezone: about(timezone, 'Time zone of these fields. Default UTC.').optional(),
+        }),
+      ]),
+      { expects: "five cron fields such as '0 3 * * *', or a map with cron, timezone" },
+      {
+        description:
+          'Runs it by itself at these times: minute, hour, day of the month, month, day of the ' +
+          'week. Time zone UTC, or that of the map. Runs never overlap.',
+        examples: ['0 3 * * *'],
+      },
+    ).optional(),
     artifacts: artifacts.optional(),
     result: say(
       z.enum(['file']),
@@ -374,7 +392,10 @@ export const serviceFileSchema = map(
       name,
       action,
       { noun: 'action', max: SERVICE_FILE.actions },
-      { description: 'On-demand commands, synced to the environment on each deployment.' },
+      {
+        description:
+          'Commands on demand or on a schedule, synced to the environment on each deployment.',
+      },
     ).optional(),
   },
   {

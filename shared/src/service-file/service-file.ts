@@ -137,7 +137,15 @@ export interface Action {
   timeoutMs: number
   /** The question to ask first. */
   confirm: string | null
+  /** Null: only users start it. */
+  schedule: Schedule | null
   artifacts: { paths: string[]; retentionMs: number } | null
   /** If set, the action is shown but cannot be started. */
   disabledReason: string | null
+}
+
+/** Five cron fields, and the IANA name of the zone whose clock they mean. */
+export interface Schedule {
+  cron: string
+  timezone: string
 }

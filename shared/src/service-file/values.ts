@@ -4,6 +4,7 @@ import { z } from 'zod'
 import { SERVICE_FILE, TASKS } from '../limits/limits.ts'
 import { DOMAIN, domainFault } from './domain.ts'
 import { quoted, shown } from './problem.ts'
+import { cronFault, timezoneFault } from './schedule.ts'
 import {
   isReservedVariable,
   OWN_VARIABLE_KEY,
@@ -261,6 +262,22 @@ export const STOP_SIGNALS = [
 export const stopSignal = say(z.enum(STOP_SIGNALS), {
   expects: `one of ${STOP_SIGNALS.join(', ')}`,
 })
+
+const CRON_FIELD = '[0-9A-Za-z*,/-]+'
+export const cron = say(
+  z
+    .string()
+    .max(SERVICE_FILE.cronCharacters)
+    .regex(new RegExp(`^${CRON_FIELD}(?: ${CRON_FIELD}){4}$`)),
+  { expects: "five cron fields such as '0 3 * * *'", fault: cronFault },
+)
+export const timezone = say(
+  z
+    .string()
+    .max(SERVICE_FILE.timezoneCharacters)
+    .regex(/^[A-Za-z][A-Za-z0-9_+-]*(?:\/[A-Za-z0-9_+-]+){0,2}$/),
+  { expects: 'a time zone such as Europe/Berlin', fault: timezoneFault },
+)
 
 /** `*`, `**`, `?`, `[…]`, `{a,b}`; bounded, because each `**` and each brace multiplies the work. */
 function patternFault(value: string): Fault | undefined {

@@ -148,3 +148,59 @@ describe('config init', () => {
     expect(controlCharacters(plain.stdout)).toEqual([])
   })
 })
+
+describe('config init --from-compose', () => {
+  const COMPOSE = `services:
+  app:
+    build: .
+    ports: ["80:3000"]
+    environment: { API_TOKEN: hunter2, LEVEL: info }
+    privileged: true
+`
+
+  it('converts the file of the folder, and says what to set and what is missing', async () => {
+    const cwd = folderWith({ 'docker-compose.yml': COMPOSE })
+    const { code, stdout, stderr } = await init(cwd, ['--from-compose'])
+    expect([code, stdout]).toEqual([0, '.service.yml\tdocker\n'])
+    expect(written(cwd)).toContain('docker:\n  services:\n    app:\n      build: .\n')
+    expect(written(cwd)).not.toContain('hunter2')
+    expect(stderr).toContain('Converted docker-compose.yml: app.')
+    expect(stderr).toContain('  API_TOKEN (app): looks like a secret\n')
+    expect(stderr).toContain('berth vars set -p PROJECT -e ENV API_TOKEN=…')
+    expect(stderr).toContain('  app.privileged: containers never get more rights on the server\n')
+    expect(stderr).not.toContain('hunter2')
+    const again = await init(cwd, ['--from-compose'])
+    expect([again.code, again.stderr]).toEqual([2, expect.stringContaining('is there already')])
+    expect((await init(cwd, ['--from-compose', '--force'])).code).toBe(0)
+  })
+
+  it('takes a file by name, from a folder below, and prints JSON', async () => {
+    const cwd = folderWith({})
+    mkdirSync(join(cwd, 'deploy'))
+    writeFileSync(join(cwd, 'deploy/stack.yaml'), COMPOSE.replace('build: .', 'build: ..'))
+    const { code, stdout } = await init(cwd, ['--from-compose', 'deploy/stack.yaml', '--json'])
+    expect(code).toBe(0)
+    expect(JSON.parse(stdout)).toMatchObject({
+      recipe: 'docker',
+      variables: [{ key: 'API_TOKEN', services: ['app'], reason: 'looks like a secret' }],
+      not_converted: [{ where: 'app.privileged', reason: expect.stringContaining('rights') }],
+    })
+    expect(written(cwd)).toContain('      build: .\n')
+  })
+
+  it.each([
+    ['no compose file here', ['--from-compose'], {}],
+    ['is not a file that can be read', ['--from-compose', 'other.yaml'], {}],
+    ['is outside of this folder', ['--from-compose', '../compose.yaml'], {}],
+    ["cannot be converted: it has no 'services'", ['--from-compose'], { 'compose.yaml': 'a: 1' }],
+    ['a compose file becomes the docker recipe', ['--from-compose', '--recipe', 'manual'], {}],
+  ])('%s: nothing is written', async (message, args, files) => {
+    const above = folderWith({ 'compose.yaml': COMPOSE })
+    const cwd = join(above, 'repository')
+    mkdirSync(cwd)
+    for (const [name, text] of Object.entries(files)) writeFileSync(join(cwd, name), text)
+    const { code, stderr } = await init(cwd, args)
+    expect([code, stderr]).toEqual([2, expect.stringContaining(message)])
+    expect(readdirSync(cwd)).not.toContain('.service.yml')
+  })
+})

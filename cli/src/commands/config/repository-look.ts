@@ -23,7 +23,8 @@ export interface Guess {
   reasons: string[]
 }
 
-const COMPOSE_NAMES = [
+/** In the order in which compose looks for them. */
+export const COMPOSE_NAMES = [
   'compose.yaml',
   'compose.yml',
   'docker-compose.yml',
@@ -118,7 +119,7 @@ function dockerGuess(look: Look): Guess {
   else reasons.push('Port 3000 is a guess: put the one your program listens on.')
   const compose = COMPOSE_NAMES.find((name) => look.names.has(name))
   if (compose) {
-    reasons.push(`${compose} is not read: give each of its services a place under docker.services.`)
+    reasons.push(`${compose} is not read: berth config init --from-compose converts it.`)
   }
   const note = port === null ? ' # the port inside the container that your program listens on' : ''
   return {

@@ -7,6 +7,7 @@ import { describeFailure } from '../../domain/deployments/failure.ts'
 import { LIVE } from '../../limits/browser.ts'
 import { COMMIT_STATUSES } from '../../limits/forges.ts'
 import { ALERTS, MAIL } from '../../limits/installation.ts'
+import { SCHEDULES } from '../../limits/schedules.ts'
 import { deleteOldEvents } from '../../store/core/events.ts'
 import {
   type Attempt,
@@ -17,6 +18,7 @@ import {
   updateAttempt,
   updateReachability,
 } from '../../store/deployments/attempts.ts'
+import { deleteOldRuns } from '../../store/deployments/schedules.ts'
 import {
   findTask,
   listNeverSent,
@@ -42,10 +44,18 @@ import { sweepSignIns } from '../people/sign-in.ts'
 import { hasSession, inStartGrace } from '../servers/servers.ts'
 import { loseAttempt } from '../servers/sessions.ts'
 import { expireLogs } from './logs.ts'
+import { startDueActions } from './schedules.ts'
 import { offlineDeadline } from './tasks.ts'
 
 export async function passDeadlines(ctx: Context): Promise<void> {
-  await each(ctx, [failUnsentTasks, watchAttempts, giveUpLogs, decideOpenDeliveries, flushRefused])
+  await each(ctx, [
+    failUnsentTasks,
+    watchAttempts,
+    giveUpLogs,
+    startDueActions,
+    decideOpenDeliveries,
+    flushRefused,
+  ])
 }
 
 /** Runs them one after the other; the next tick retries a failed one, and the others still run. */
@@ -155,6 +165,7 @@ export async function sweep(ctx: Context): Promise<void> {
     ({ db }) => deleteOldSshCertificates(db, now - SSH.keptMs),
     ({ db }) => deleteOldReports(db, now - COMMIT_STATUSES.keptMs),
     expireLogs,
+    ({ db }) => deleteOldRuns(db, now - SCHEDULES.keptMs),
     ({ db }) => deleteOldArtifacts(db, now - ARTIFACTS.rememberedMs),
     sweepSignIns,
     trimAudit,

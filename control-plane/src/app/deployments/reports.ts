@@ -54,9 +54,10 @@ import { releaseHosts } from '../environments/hostname-claims.ts'
 import { destroyFormerCopy, endRemovalTask } from '../environments/removal.ts'
 import { recordArtifacts } from '../files/artifacts.ts'
 import { applySshSession } from '../ssh/sessions.ts'
-import { toSyncedAction } from './actions.ts'
+import { schedulesOf, toSyncedAction } from './actions.ts'
 import { recordLifecycle } from './lifecycle.ts'
 import { applyPlan, applyStep, closeOpenSteps } from './report-steps.ts'
+import { syncSchedules } from './schedules.ts'
 
 type Applied =
   /** `unknown`: ended attempts without a row. */
@@ -227,8 +228,13 @@ async function applyOwn(
       await applyServices(c, attempt, task, body.value, at)
       return false
     case 'actions': {
-      const actions = body.value.actions.slice(0, SERVICE_FILE.actions).map(toSyncedAction)
+      const reported = body.value.actions.slice(0, SERVICE_FILE.actions)
+      const actions = reported.map(toSyncedAction)
+      const environment = await lockEnvironment(c.db, task.environmentId)
       await saveActions(c.db, task.environmentId, attempt.fence, actions, c.now)
+      if (environment?.fence === attempt.fence) {
+        await syncSchedules(c, environment, schedulesOf(reported), actions)
+      }
       return false
     }
     case 'warning': {

@@ -258,6 +258,14 @@ export const COLUMN_FACTS: Record<string, Record<string, ColumnFacts>> = {
       note: "Of the attempt that claimed it, or the newest one when the name was the environment's domain.",
     },
   },
+  schedules: {
+    nextRunAt: { note: 'Null: it never runs, or its action is disabled.' },
+    problem: { note: 'Why this control plane cannot follow it.' },
+  },
+  scheduleRuns: {
+    outcome: { type: "'started' | 'skipped' | 'missed'" },
+    runs: { note: 'From due_at to last_due_at, if they did not start for the same reason.' },
+  },
   artifacts: {
     fileId: { note: "Its name in the agent's store, and in the SSH verb." },
     serverId: { note: 'Where the bytes are.' },
