@@ -130,7 +130,7 @@ describe.skipIf(!engine || missing('caddy') || !isRoot)('one build slot and one 
     expect(slotFiles()).toEqual([])
   })
 
-  it('name the limit, the server and the setting when a build needs too much memory or time', async () => {
+  it('name the limit, the server and the setting when a build or step needs too much memory', async () => {
     await set({ build_memory_bytes: 64 * MiB })
     const wait = 'until [ $(cat /proc/self/oom_score_adj) = 900 ]; do sleep 0.1; done'
     const hog = `awk 'BEGIN { s = "xxxxxxxxxxxxxxxx"; while (1) s = s s }'`

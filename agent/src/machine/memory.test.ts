@@ -19,21 +19,29 @@ test('counters of both versions', () => {
   expect(readMemoryCounters(group('two', { 'memory.events': events }))).toEqual({
     hits: 3,
     kills: 2,
+    isFull: false,
   })
   const one = group('one', {
     'memory.failcnt': '0\n',
     'memory.memsw.failcnt': '41\n',
+    'memory.limit_in_bytes': '67108864\n',
+    'memory.max_usage_in_bytes': '67108864\n',
     'memory.oom_control': 'oom_kill_disable 0\nunder_oom 0\noom_kill 1\n',
   })
-  expect(readMemoryCounters(one)).toEqual({ hits: 41, kills: 1 })
-  expect(readMemoryCounters(join(folder, 'gone'))).toEqual({ hits: 0, kills: 0 })
+  expect(readMemoryCounters(one)).toEqual({ hits: 41, kills: 1, isFull: true })
+  expect(readMemoryCounters(join(folder, 'gone'))).toEqual({
+    hits: 0,
+    kills: 0,
+    isFull: false,
+  })
 })
 
 test('a process that was ended at the limit, below it, or not at all', () => {
-  const before = { hits: 5, kills: 1 }
-  expect(memoryCause(before, { hits: 6, kills: 2 })).toBe('limit')
-  expect(memoryCause(before, { hits: 5, kills: 2 })).toBe('server')
-  expect(memoryCause(before, { hits: 9, kills: 1 })).toBeUndefined()
+  const before = { hits: 5, kills: 1, isFull: false }
+  expect(memoryCause(before, { ...before, hits: 6, kills: 2 })).toBe('limit')
+  expect(memoryCause(before, { ...before, isFull: true, kills: 2 })).toBe('limit')
+  expect(memoryCause(before, { ...before, kills: 2 })).toBe('server')
+  expect(memoryCause(before, { ...before, hits: 9, isFull: true })).toBeUndefined()
 })
 
 test('the memory that is left', () => {

@@ -10,6 +10,8 @@ export interface MemoryCounters {
   hits: number
   /** Processes of the group that the kernel ended, for either reason. */
   kills: number
+  /** Version 1, where new kernels do not count: the group has had as much as it may. */
+  isFull: boolean
 }
 
 const read = (file: string): string => {
@@ -26,13 +28,15 @@ const numberIn = (text: string, name: string): number =>
 /** Of a folder of either version; zeros where it has no memory controller, or is gone. */
 export function readMemoryCounters(folder: string): MemoryCounters {
   const events = read(join(folder, 'memory.events'))
-  if (events !== '') return { hits: numberIn(events, 'oom'), kills: numberIn(events, 'oom_kill') }
-  const fails = ['memory.failcnt', 'memory.memsw.failcnt'].map((file) =>
-    Number(read(join(folder, file)).trim() || 0),
-  )
+  if (events !== '') {
+    return { hits: numberIn(events, 'oom'), kills: numberIn(events, 'oom_kill'), isFull: false }
+  }
+  const value = (file: string): number => Number(read(join(folder, file)).trim() || 0)
+  const limit = value('memory.limit_in_bytes')
   return {
-    hits: fails.reduce((sum, count) => sum + count, 0),
+    hits: value('memory.failcnt') + value('memory.memsw.failcnt'),
     kills: numberIn(read(join(folder, 'memory.oom_control')), 'oom_kill'),
+    isFull: limit > 0 && value('memory.max_usage_in_bytes') >= limit,
   }
 }
 
@@ -42,7 +46,7 @@ export function memoryCause(
   after: MemoryCounters,
 ): MemoryCause | undefined {
   if (after.kills <= before.kills) return undefined
-  return after.hits > before.hits ? 'limit' : 'server'
+  return after.hits > before.hits || after.isFull ? 'limit' : 'server'
 }
 
 /** Memory that programs can still get, as a part of all. */

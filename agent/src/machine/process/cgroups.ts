@@ -202,12 +202,14 @@ export class Cgroup {
 
   /** Processes of this group that the kernel has killed for lack of memory, and how often its limit was reached. */
   memoryCounters(): MemoryCounters {
-    const sum: MemoryCounters = { hits: 0, kills: 0 }
+    const sum: MemoryCounters = { hits: 0, kills: 0, isFull: false }
     for (const hierarchy of ['unified', 'memory'] as const) {
       const folder = this.#folders.get(hierarchy)
-      const { hits, kills } = folder ? readMemoryCounters(folder) : { hits: 0, kills: 0 }
+      if (!folder) continue
+      const { hits, kills, isFull } = readMemoryCounters(folder)
       sum.hits += hits
       sum.kills += kills
+      sum.isFull ||= isFull
     }
     return sum
   }

@@ -159,7 +159,10 @@ class MemoryEvidence {
 
   sample(): void {
     this.#leastAvailable = Math.min(this.#leastAvailable, readAvailableMemory())
-    for (const folder of this.#folders) this.#isHit ||= readMemoryCounters(folder).hits > 0
+    for (const folder of this.#folders) {
+      const { hits, isFull } = readMemoryCounters(folder)
+      this.#isHit ||= hits > 0 || isFull
+    }
   }
 
   cause(): MemoryCause {
