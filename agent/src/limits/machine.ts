@@ -1,6 +1,6 @@
 // Limits of processes, masking, slots, disk space and packet rules. Every number has its reason; times are in
 // milliseconds, sizes in bytes.
-import { GiB, KiB, MINUTE, MiB, SECOND } from '@berth/shared/units'
+import { KiB, MINUTE, MiB, SECOND } from '@berth/shared/units'
 
 /** Processes of commands and services on a server. */
 export const PROCESSES = {
@@ -21,8 +21,6 @@ export const PROCESSES = {
   /** SIGKILL is repeated until no process is left, because a tree may fork while it is being killed. */
   killRounds: 250,
   freezeMs: 2 * SECOND,
-  stepMemoryBytes: 2 * GiB,
-  stepCpus: 2,
   serviceMemoryBytes: 512 * MiB,
   serviceCpus: 1,
   pids: 512,
@@ -59,8 +57,10 @@ export const MASKING = {
 
 /** Work with limited concurrency on a server, across all processes. */
 export const SLOTS = {
-  /** A build keeps about two cores busy. */
-  coresPerBuild: 2,
+  /** Memory of a runner that waits for a build slot, and the part of the server's memory for all of them. */
+  runnerBytes: 80 * MiB,
+  buildersPart: 1 / 16,
+  buildersMin: 4,
   /** More concurrent pulls only share the same connection. */
   pulls: 3,
   /** How often a waiting process checks the queue; a dead holder is noticed at the next check. */

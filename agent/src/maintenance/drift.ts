@@ -9,6 +9,7 @@ import { inspectContainer, type Observed } from '../machine/docker/containers.ts
 import type { Engine } from '../machine/docker/engine.ts'
 import { type Listener, listListeners, nameHolder } from '../machine/process/ports.ts'
 import { openSocket } from '../machine/process/sockets.ts'
+import { serverName } from '../machine/server-settings.ts'
 import {
   type DockerPlan,
   isDockerPlan,
@@ -42,8 +43,10 @@ interface DriftOptions {
   now: () => number
 }
 
-const describe = (excess: Parameters<typeof describeExcess>[0] | undefined): string =>
-  excess ? describeExcess(excess) : ''
+const describe = (
+  excess: Parameters<typeof describeExcess>[0] | undefined,
+  settings: AgentSettings,
+): string => (excess ? describeExcess(excess, serverName(settings)) : '')
 
 const RULE = { ends: MAINTENANCE.crashEnds, windowMs: MAINTENANCE.crashWindowMs }
 
@@ -103,7 +106,8 @@ export class DriftWatch {
       services: views.map(({ name, state, restarts, outOfMemory }) => {
         return { name, state, health: 'none', restarts, outOfMemory }
       }),
-      degradedReason: degradedReason(views) || describe(ledger.usage.findExcess(environmentId)),
+      degradedReason:
+        degradedReason(views) || describe(ledger.usage.findExcess(environmentId), this.#o.settings),
     })
   }
 

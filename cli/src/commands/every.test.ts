@@ -364,6 +364,20 @@ const ROWS: Record<string, Row> = {
     shown: /Run this on fra-1 as root/,
     changes: 'POST /api/servers/2/join_token',
   },
+  'server set': {
+    args: ['fra-1', '--build-memory', '8g', '--build-cpus', '1.5', '--task-slots', 'default'],
+    pipe: /^$/,
+    shown: /Saved fra-1/,
+    changes: 'PATCH /api/servers/2',
+    exits: [
+      [2, ['fra-1']],
+      [2, ['fra-1', '--build-memory', '8']],
+      [2, ['fra-1', '--build-memory', '1m']],
+      [2, ['fra-1', '--build-cpus', 'all']],
+      [2, ['fra-1', '--build-timeout', '9h']],
+      [2, ['fra-1', '--build-slots', '0']],
+    ],
+  },
   'server remove': {
     args: ['fra-1', '--confirm', 'fra-1'],
     pipe: /^2\tfra-1\n$/,

@@ -59,6 +59,7 @@ const ARGUMENT_KINDS: Readonly<Record<string, Kind>> = {
   'projects webhook': 'projects',
   'projects delete': 'projects',
   'server show': 'servers',
+  'server set': 'servers',
   'server remove': 'servers',
   'server join-token': 'servers',
   'orgs use': 'orgs',

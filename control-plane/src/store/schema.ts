@@ -206,6 +206,11 @@ export interface AttemptsTable {
   lateOutcome: string | null
   /** The agent has deleted everything of it but its tombstone. */
   releasedAt: number | null
+  /** Among those that wait for a build slot; 1 is next. */
+  waitingPlace: number | null
+  waitingSince: number | null
+  /** How long it has waited for build slots, without the current wait. */
+  waitedMs: Generated<number>
 }
 
 export interface AuditTable {
@@ -697,6 +702,8 @@ export interface ServersTable {
   removedAt: number | null
   /** JSON of what an environment may use on it at most. */
   ceilings: Generated<string>
+  /** JSON of what builds may use, and of the numbers of slots. */
+  settings: Generated<string>
 }
 
 export interface SshAuthoritiesTable {

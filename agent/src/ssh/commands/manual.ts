@@ -24,6 +24,7 @@ import {
   signalMembers,
 } from '../../machine/process/process-tree.ts'
 import { locateProgram, SYSTEM_PATH } from '../../machine/process/programs.ts'
+import { readServerSettings } from '../../machine/server-settings.ts'
 import { sharedPaths } from '../../machine/users/shared-paths.ts'
 import { findAccount, isRoot } from '../../machine/users/users.ts'
 import { type ManualPlan, releaseIdOf } from '../../runner/plan/plan.ts'
@@ -63,7 +64,8 @@ async function accountOf(
 /** One per session, so that ending it ends every process inside. Undefined when this machine has no cgroups. */
 function groupOf(settings: AgentSettings, { job, context, plan }: ManualAsk): Cgroup | undefined {
   const name = `${settings.accountPrefix}${context.environmentId}-ssh-${job.id}`
-  const { stepMemoryBytes: memoryBytes, stepCpus: cpus, pids } = PROCESSES
+  const { buildMemoryBytes: memoryBytes, buildCpus: cpus } = readServerSettings(settings)
+  const { pids } = PROCESSES
   return Cgroup.create(detectCgroups(), name, plan.bounds ?? { memoryBytes, cpus, pids })
 }
 

@@ -4,6 +4,7 @@ import { ARTIFACTS, EVENTS, LOGS, SSH, TASKS } from '@berth/shared'
 import { Desired, FailureCode } from '@berth/shared/wire'
 import type { Context } from '../../context.ts'
 import { describeFailure } from '../../domain/deployments/failure.ts'
+import { taskTimeoutMs } from '../../domain/deployments/timeouts.ts'
 import { LIVE } from '../../limits/browser.ts'
 import { COMMIT_STATUSES } from '../../limits/forges.ts'
 import { ALERTS, MAIL } from '../../limits/installation.ts'
@@ -114,9 +115,7 @@ async function watchAttempt(ctx: Context, attempt: Attempt): Promise<void> {
   const now = ctx.clock.now()
   const agent = await findAgent(ctx.db, attempt.agentId)
   if (hasSession(ctx, agent)) {
-    const deadline = TASKS.timeoutMs + TASKS.backstopMs
-    const overdue = attempt.startedAt !== null && now - attempt.startedAt > deadline
-    if (overdue && attempt.desired === Desired.RUNNING) {
+    if (attempt.desired === Desired.RUNNING && (await isOverdue(ctx, attempt, now))) {
       // a backstop for the runner's own timeout; it only asks the agent to stop
       await stopAttempt(ctx.db, attempt.id)
       ctx.notifier.notify(agentTopic(attempt.agentId))
@@ -141,6 +140,16 @@ async function watchAttempt(ctx: Context, attempt: Attempt): Promise<void> {
     if (hasSession(ctx, await findAgent(c.db, attempt.agentId))) return // it has just returned
     await loseAttempt(ctx, c, attempt, FailureCode.AGENT_LOST, message)
   })
+}
+
+/** Waiting for a build slot does not count, as on the server. */
+async function isOverdue(ctx: Context, attempt: Attempt, now: number): Promise<boolean> {
+  if (attempt.startedAt === null || attempt.waitingSince !== null) return false
+  const ranMs = now - attempt.startedAt - attempt.waitedMs
+  if (ranMs <= TASKS.timeoutMs + TASKS.backstopMs) return false
+  const task = await findTask(ctx.db, attempt.taskId)
+  const server = task && (await findServer(ctx.db, task.serverId))
+  return ranMs > taskTimeoutMs(task?.type ?? 'deploy', server?.settings) + TASKS.backstopMs
 }
 
 /** After a day an incomplete log counts as truncated, so that the agent may forget the attempt. */

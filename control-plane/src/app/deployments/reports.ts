@@ -283,8 +283,7 @@ async function applyAttempt(
   if (!event || !isAttemptState(attempt.state)) return false
   const step = moveAttempt(attempt.state, event)
   if (step.kind === 'nothing') {
-    if (changed.waitingFor)
-      await updateAttempt(c.db, attempt.id, { waitingFor: changed.waitingFor })
+    if (changed.state === attempt.state) await applyWait(c, attempt, task, changed)
     return false
   }
   const log = {
@@ -308,6 +307,8 @@ async function applyAttempt(
     exitCode: changed.exitCode ?? null,
     platformCheck: changed.platformCheck ? 1 : 0,
     waitingFor: changed.waitingFor || null,
+    waitingPlace: null,
+    waitingSince: null,
     ...(step.state === AttemptState.ACCEPTED ? { acceptedAt: c.now } : {}),
     ...(step.state === AttemptState.STARTING ? { startedAt: c.now } : {}),
     ...(ended ? { finishedAt: c.now, unreachableSince: null, ...log } : {}),
@@ -322,6 +323,26 @@ async function applyAttempt(
   if (ended) await closeOpenSteps(c, attempt.id, step.state)
   await moveTaskWith(ctx, c, attempt, task, step.state, changed, at)
   return ended
+}
+
+/** A running attempt waits for a build slot, or no longer does; an accepted one waits for another reason. */
+async function applyWait(
+  c: Change,
+  attempt: Attempt,
+  task: Task,
+  { waitingFor, waitingPlace }: AttemptChanged,
+): Promise<void> {
+  const isSame = (attempt.waitingFor ?? '') === waitingFor
+  if (isSame && (attempt.waitingPlace ?? 0) === waitingPlace) return
+  const isBuild = waitingFor === 'build'
+  const { waitingSince, waitedMs } = attempt
+  await updateAttempt(c.db, attempt.id, {
+    waitingFor: waitingFor || null,
+    waitingPlace: waitingPlace || null,
+    waitingSince: isBuild ? (waitingSince ?? c.now) : null,
+    waitedMs: isBuild || waitingSince === null ? waitedMs : waitedMs + (c.now - waitingSince),
+  })
+  emitTask(c, task, 'task.updated', { waiting_for: waitingFor || null })
 }
 
 /** A given-up removal succeeded after all: closes the environment unless a newer task began. */
