@@ -51,6 +51,8 @@ interface Results {
   cgroup?: Cgroup | undefined
   /** The deployment whose kept release this one uses; absent: it has its own. */
   reused?: number
+  /** When the last deploy step ended (wall clock, because it is compared with times of files). */
+  builtAt?: number
   /** The deployment whose processes the steps look at; absent: this one. */
   processesOf?: number
   /** When `verify` began and every process was up (monotonic clock). */

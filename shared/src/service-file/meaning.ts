@@ -36,6 +36,7 @@ export function checkMeaning(root: TreeNode, report: Report): void {
     checkHealth(services, section, report)
     checkAddresses(root, services, section, report)
   }
+  checkShared(root, report)
   const docker = servicesOf(root, 'docker')
   checkVolumes(root, docker, report)
   checkArguments(docker, report)
@@ -240,6 +241,23 @@ function checkVolumes(root: TreeNode, services: Service[], report: Report): void
     }
   }
 }
+
+/** A path inside another one would be linked into a folder that is a link itself. */
+function checkShared(root: TreeNode, report: Report): void {
+  const items = itemsIn(childOf(childOf(root, 'manual'), 'shared'))
+  const paths = items.map((item) => textOf(item)?.replace(/\/$/, ''))
+  for (const [index, item] of items.entries()) {
+    const own = paths[index]
+    if (own === undefined || own === '') continue
+    const outer = paths.find((path, at) => at !== index && path && holds(path, own, at < index))
+    if (outer === undefined) continue
+    const message = `manual.shared has '${shown(outer)}', which holds '${shown(own)}'; remove '${shown(own)}'`
+    report.error(item.span, ['manual', 'shared', index], 'invalid_value', message)
+  }
+}
+
+const holds = (outer: string, path: string, orSame: boolean): boolean =>
+  path.startsWith(`${outer}/`) || (orSame && path === outer)
 
 const listed = (names: readonly (string | undefined)[]): string =>
   names.map((name) => shown(name ?? '')).join(', ')

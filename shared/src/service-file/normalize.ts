@@ -13,6 +13,7 @@ import type {
   ManualTarget,
   Process,
   ServiceFile,
+  SharedPath,
   Step,
   Variables,
 } from './service-file.ts'
@@ -47,7 +48,7 @@ export function normalize(file: WrittenFile, place: PlaceOf): ServiceFile {
 }
 
 function manualSection(
-  { deploy, destroy, services, env }: WrittenManualFile,
+  { deploy, destroy, services, shared, env }: WrittenManualFile,
   place: PlaceOf,
 ): NonNullable<ServiceFile['manual']> {
   return {
@@ -56,8 +57,16 @@ function manualSection(
     services: Object.entries(services ?? {}).map(([name, service]) =>
       manualService(name, service, place('manual', name)),
     ),
+    shared: (shared ?? []).map(sharedPathOf),
     env: variables(env),
   }
+}
+
+/** A path without an extension is a folder; `.env` has none, but names a file. */
+function sharedPathOf(written: string): SharedPath {
+  const path = written.replace(/\/$/, '')
+  const isFolder = written.endsWith('/') || !path.slice(path.lastIndexOf('/') + 1).includes('.')
+  return { path, isFolder }
 }
 
 function onlyOrDefault(services: readonly DockerService[]): string | null {

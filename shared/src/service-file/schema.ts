@@ -19,6 +19,7 @@ import {
   RELATIVE,
   relativePath,
   retention,
+  sharedPath,
   size,
   stepTimeout,
   stopSignal,
@@ -276,6 +277,16 @@ const manual = map(
         description:
           'What is routed to (a port, a socket, a folder of static files) and what Berth keeps ' +
           "running ('run').",
+      },
+    ).optional(),
+    shared: list(
+      sharedPath,
+      { noun: 'path', expects: 'a list of paths', max: SERVICE_FILE.volumes, isUnique: true },
+      {
+        description:
+          'Files and folders that survive deployments, relative to the checkout. Each deployment ' +
+          'links them into $BERTH_SHARED_DIR. They are removed with the environment.',
+        examples: [['storage', 'db.sqlite3']],
       },
     ).optional(),
     env: env.optional(),

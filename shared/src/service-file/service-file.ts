@@ -18,7 +18,16 @@ export interface ManualSection {
   deploy: Step[]
   destroy: Step[]
   services: ManualService[]
+  /** Absent: written before it existed. */
+  shared?: SharedPath[]
   env: Variables
+}
+
+/** Relative to the checkout and to the persistent folder, without '.', '..' and a '/' at its end. */
+export interface SharedPath {
+  path: string
+  /** What it is if neither the repository nor the server has it. */
+  isFolder: boolean
 }
 
 /** No prototype; names match `VARIABLE_KEY`, values are as written. */

@@ -115,6 +115,15 @@ function pathFault(value: string): Fault | undefined {
   return unprintable(value)
 }
 
+/** A path that each deployment links into the persistent folder; a '/' at its end names a folder. */
+export const sharedPath = also(relativePath, {
+  expects: "a path such as storage or data/app.sqlite3, relative, without '.' and '..'",
+  fault: (value) => {
+    const says = `must be a path such as storage, without '.', '..' and '//', got ${quoted(value)}`
+    return /(^|\/)\.{0,2}(\/|$)/.test(value.replace(/(?<=[^/])\/$/, '')) ? { says } : undefined
+  },
+})
+
 export const domain = say(
   z.string().min(3).max(253).regex(DOMAIN),
   { expects: 'a host name', fault: domainFault },

@@ -130,7 +130,12 @@ export function planManual(
   last: LastPlan | undefined,
   asked: { fresh: boolean; reused: boolean } = { fresh: false, reused: false },
 ): Plan {
-  const reset = asked.fresh ? [step('reset', 'Remove what was there')] : []
+  const before = asked.fresh
+    ? [step('reset', 'Remove what was there')]
+    : isManualPlan(last)
+      ? [step('written-files', 'Look for files of the application')]
+      : []
+  const share = section.shared?.length ? [step('share', 'Link shared files')] : []
   // a kept release holds what they made
   const commands = asked.reused ? [] : section.deploy.map(commandStep)
   const starts = startSteps(section.services)
@@ -138,7 +143,7 @@ export function planManual(
   const phases: Phase[] = [
     checkout(),
     configure(),
-    { name: 'run', title: 'Run', steps: [...reset, ...commands] },
+    { name: 'run', title: 'Run', steps: [...before, ...share, ...commands] },
     { name: 'start', title: 'Start', steps: starts },
     { name: 'route', title: 'Route', steps: routeSteps(section.services) },
     { name: 'verify', title: 'Verify', steps: verifies },

@@ -49,6 +49,8 @@ export type PlatformWork =
   | 'claim-hosts'
   | 'ports'
   | 'variables'
+  | 'written-files'
+  | 'share'
   | 'activate'
   | 'switch'
   | 'drain'
@@ -112,6 +114,8 @@ interface CommonPlan {
 export interface KeptRelease {
   taskId: number
   commit: string
+  /** When its deploy steps ended, as epoch milliseconds; absent: written before it was kept. */
+  builtAt?: number
 }
 
 export interface ManualPlan extends CommonPlan {

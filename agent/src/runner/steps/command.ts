@@ -49,7 +49,8 @@ export function stepBounds(attempt: Attempt): CgroupBounds {
   }
 }
 
-function commandCgroup(attempt: Attempt): Cgroup | undefined {
+/** Of all commands of this attempt. */
+export function commandCgroup(attempt: Attempt): Cgroup | undefined {
   attempt.results.cgroup ??= Cgroup.create(
     detectCgroups(),
     `${environmentName(attempt)}-${attempt.assignment.taskId}`,
