@@ -72,9 +72,9 @@ async function main([command, ...rest]: string[]): Promise<number> {
       return 0
     }
     case 'supervise': {
-      if (!only) return usage()
-      const { superviseService } = await import('./supervise/supervise.ts')
-      await superviseService(only, settings)
+      if (rest.length > 0) return usage()
+      const { runSupervisor } = await import('./supervise/supervisor.ts')
+      await runSupervisor(settings)
       return 0
     }
     case 'ssh-work': {

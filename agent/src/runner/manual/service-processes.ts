@@ -31,7 +31,7 @@ import {
 } from '../../supervise/control.ts'
 import {
   type Instructions,
-  isSupervised,
+  isUp,
   readState,
   type ServiceEnd,
   type ServiceState,
@@ -144,8 +144,8 @@ export async function endLeftovers(attempt: Attempt): Promise<void> {
   const stopped = attempt.ledger.listStopped(attempt.assignment.environmentId)
   for (const row of rows.filter(({ state }) => state === 'paused')) {
     const instructions = instructionsOf(row)
-    const isUp = isSupervised(readState(serviceDir(attempt.settings, instructions)))
-    if (!isUp && !stopped.has(row.service)) {
+    const state = readState(serviceDir(attempt.settings, instructions))
+    if (!isUp(state) && !stopped.has(row.service)) {
       await startService(attempt.settings, instructions, { isVerified: true })
       attempt.output.say(`${row.service} of deployment ${row.taskId} was started again.`)
     }
@@ -210,7 +210,7 @@ function withLastLines(
 /** A process that exited fails the deployment immediately; restarts begin only after verification. */
 export function requireAlive(attempt: Attempt, name: string): ServiceState {
   const state = stateOf(attempt, name)
-  if (state && isSupervised(state) && !state.lastEnd) return state
+  if (isUp(state) && !state.lastEnd) return state
   if (state?.lastEnd) {
     const { lastEnd } = state
     const after = `${(lastEnd.upMs / 1_000).toFixed(1)} s`
