@@ -43,6 +43,8 @@ interface Results {
   /** The port of the version being deployed, by service. */
   ports?: Map<string, number>
   variables?: ResolvedVariables
+  /** Of services that do not get all custom variables. */
+  serviceVariables?: Map<string, ResolvedVariables>
   /** The target of `current` before this deployment moved it; empty: none. */
   previousRelease?: string
   /** Counts the disk space this deployment uses, from `admit` on. */

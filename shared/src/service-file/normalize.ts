@@ -138,6 +138,7 @@ const processOf = (command: string, written: WrittenManual): Process => ({
   command,
   dir: written.dir ?? null,
   env: variables(written.env),
+  variables: written.variables ?? null,
   memoryBytes: written.memory === undefined ? null : sizeBytes(written.memory),
   cpus: written.cpus ?? null,
   stopTimeoutMs: msOf(written.stop_timeout) ?? STEPS.stopTimeoutMs,

@@ -55,6 +55,17 @@ const isPublic = about(
   { default: true },
 )
 
+const customVariables = list(
+  envKey,
+  { noun: 'variable', expects: 'a list of variables', max: SERVICE_FILE.env, isUnique: true },
+  {
+    description:
+      'Custom variables that this service gets. Default: all of them. Its env and the system ' +
+      'variables are always there.',
+    examples: [['DATABASE_URL']],
+  },
+)
+
 // --- docker --------------------------------------------------------------------------------------
 
 const buildMap = map({
@@ -99,16 +110,7 @@ const dockerService = map(
     ...routing,
     health: dockerHealth.optional(),
     env: env.optional(),
-    variables: list(
-      envKey,
-      { noun: 'variable', expects: 'a list of variables', max: SERVICE_FILE.env, isUnique: true },
-      {
-        description:
-          'Custom variables that this service gets. Default: all of them. Its env and the system ' +
-          'variables are always there.',
-        examples: [['DATABASE_URL']],
-      },
-    ).optional(),
+    variables: customVariables.optional(),
     release: about(
       text(),
       'Command run once in a fresh container of this service, with its variables, before ' +
@@ -201,6 +203,7 @@ const manualService = map(
     ).optional(),
     dir: about(relativePath, "With 'run': working folder, relative to the checkout.").optional(),
     env: env.optional(),
+    variables: customVariables.optional(),
     memory: about(size, "With 'run': memory limit.").optional(),
     cpus: about(cpus, "With 'run': CPU limit, in cores.").optional(),
     stop_timeout: about(
@@ -226,6 +229,7 @@ const manualService = map(
     needs: {
       dir: 'run',
       env: 'run',
+      variables: 'run',
       memory: 'run',
       cpus: 'run',
       stop_timeout: 'run',

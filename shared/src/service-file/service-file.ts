@@ -98,6 +98,8 @@ export interface Process {
   command: string
   dir: string | null
   env: Variables
+  /** Custom variables that it gets; null: all. Absent: written before it existed. */
+  variables?: string[] | null
   memoryBytes: number | null
   cpus: number | null
   stopTimeoutMs: number

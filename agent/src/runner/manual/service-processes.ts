@@ -45,7 +45,7 @@ import type { Upstream } from '../routing.ts'
 import { routeOf } from '../routing.ts'
 import { newCommandContext, pathsOf } from '../steps/command.ts'
 import { environmentFacts } from '../steps/configure.ts'
-import { sectionOf } from './configure.ts'
+import { sectionOf, serviceVariablesFile } from './configure.ts'
 import { probeByCommand } from './health-command.ts'
 import { replacementOf } from './plan.ts'
 
@@ -76,7 +76,9 @@ function makeInstructions(attempt: Attempt, service: ManualService): Instruction
       `The folder ${run.dir} of service ${name} is not in the checkout.`,
     )
   }
-  const variables = need(attempt, 'variables')
+  const own = attempt.results.serviceVariables?.get(name)
+  const variables = own ?? need(attempt, 'variables')
+  const variablesFile = own ? serviceVariablesFile(attempt, name) : attempt.variablesFile
   const limits = need(attempt, 'limits').get(name)
   if (!limits) throw new Error(`service ${name} has no limits`)
   const port = need(attempt, 'ports').get(name)
@@ -91,10 +93,12 @@ function makeInstructions(attempt: Attempt, service: ManualService): Instruction
     directory,
     temporary: attempt.paths.temporary,
     account: accountOf(attempt) ?? null,
-    variablesFile: attempt.variablesFile,
-    env: baseEnvironment(pathsOf(attempt, newCommandContext(attempt))),
+    variablesFile,
+    // another service of this account may pass it a value that it does not get itself
+    ...(own ? { secretsFile: attempt.variablesFile } : {}),
+    env: baseEnvironment(pathsOf(attempt, { ...newCommandContext(attempt), variablesFile })),
     additions: serviceAdditions(variables, run.env, { port, isAuto: target?.kind === 'auto' }),
-    secretKeys: variables.secretKeys,
+    secretKeys: need(attempt, 'variables').secretKeys,
     port: port ?? null,
     socket: target?.kind === 'socket' ? socketPath(attempt, target.path) : null,
     logDir: join(attempt.paths.logs, name),
