@@ -33,14 +33,19 @@ type WrittenEnv = WrittenFile extends { manual?: infer M }
 /** `place(section, service)`: where a problem with the address of a service is shown. */
 type PlaceOf = (section: 'docker' | 'manual', service: string) => Range
 
-export function normalize(file: WrittenFile, place: PlaceOf): ServiceFile {
+/** `release` is a line of the Procfile. */
+export function normalize(
+  file: WrittenFile,
+  place: PlaceOf,
+  release: string | null = null,
+): ServiceFile {
   const services = Object.entries(file.docker?.services ?? {}).map(([name, service]) =>
     dockerService(name, service, place('docker', name)),
   )
   const actionService = onlyOrDefault(services)
   return {
     docker: file.docker ? { services, volumes: file.docker.volumes ?? [] } : null,
-    manual: file.manual ? manualSection(file.manual, place) : null,
+    manual: file.manual ? manualSection(file.manual, place, release) : null,
     actions: Object.entries(file.actions ?? {}).map(([name, action]) =>
       actionOf(name, action, actionService),
     ),
@@ -48,8 +53,9 @@ export function normalize(file: WrittenFile, place: PlaceOf): ServiceFile {
 }
 
 function manualSection(
-  { deploy, destroy, services, shared, env }: WrittenManualFile,
+  { deploy, destroy, services, procfile, shared, env }: WrittenManualFile,
   place: PlaceOf,
+  release: string | null,
 ): NonNullable<ServiceFile['manual']> {
   return {
     deploy: deploy.map(stepOf),
@@ -57,6 +63,8 @@ function manualSection(
     services: Object.entries(services ?? {}).map(([name, service]) =>
       manualService(name, service, place('manual', name)),
     ),
+    procfile: procfile ?? null,
+    release,
     shared: (shared ?? []).map(sharedPathOf),
     env: variables(env),
   }

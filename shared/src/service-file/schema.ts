@@ -19,6 +19,7 @@ import {
   RELATIVE,
   relativePath,
   retention,
+  rootFile,
   sharedPath,
   size,
   stepTimeout,
@@ -218,23 +219,15 @@ const manualService = map(
     id: 'manualService',
     description:
       "Exactly one of 'port', 'socket', 'root'; with 'run' also none (not routed). 'root' and " +
-      "'run' exclude each other.",
+      "'run' exclude each other. A line of the Procfile stands for 'run'.",
   },
   {
-    atLeastOne: ['port', 'socket', 'root', 'run'],
+    // that one of them is there, and what needs `run`, is checked in meaning.ts: a Procfile may have the command
     atMostOne: [
       ['port', 'socket', 'root'],
       ['root', 'run'],
     ],
-    needs: {
-      dir: 'run',
-      env: 'run',
-      variables: 'run',
-      memory: 'run',
-      cpus: 'run',
-      stop_timeout: 'run',
-      public: 'port',
-    },
+    needs: { public: 'port' },
   },
 )
 
@@ -282,6 +275,12 @@ const manual = map(
           'What is routed to (a port, a socket, a folder of static files) and what Berth keeps ' +
           "running ('run').",
       },
+    ).optional(),
+    procfile: about(
+      rootFile,
+      "Procfile in the root of the repository: each line is a service with 'run', 'web' has " +
+        "'port: auto', and 'release' runs once after the deploy steps. Entries of 'services' add keys.",
+      { examples: ['Procfile'] },
     ).optional(),
     shared: list(
       sharedPath,

@@ -18,6 +18,10 @@ export interface ManualSection {
   deploy: Step[]
   destroy: Step[]
   services: ManualService[]
+  /** Its lines are among the services; absent: written before it existed. */
+  procfile?: string | null
+  /** Its line `release`, which runs after the deploy steps. */
+  release?: string | null
   /** Absent: written before it existed. */
   shared?: SharedPath[]
   env: Variables

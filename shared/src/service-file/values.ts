@@ -115,6 +115,11 @@ function pathFault(value: string): Fault | undefined {
   return unprintable(value)
 }
 
+/** Read from the commit, where only names of the root are known. */
+export const rootFile = say(z.string().regex(/^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}$/), {
+  expects: 'the name of a file in the root of the repository, such as Procfile',
+})
+
 /** A path that each deployment links into the persistent folder; a '/' at its end names a folder. */
 export const sharedPath = also(relativePath, {
   expects: "a path such as storage or data/app.sqlite3, relative, without '.' and '..'",

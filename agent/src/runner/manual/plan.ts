@@ -60,6 +60,17 @@ const commandStep = (command: ManualSection['deploy'][number], index: number): P
   undo: [{ kind: 'current' }], // a command may activate early (berth-activate)
 })
 
+/** A line of the Procfile; once per deployment, after the other commands. */
+const releaseStep = (run: string): PlannedStep => ({
+  id: 'release',
+  title: 'Release',
+  work: {
+    kind: 'command',
+    step: { title: 'Release', run, dir: null, env: {}, timeoutMs: null, allowFailure: false },
+  },
+  undo: [{ kind: 'current' }],
+})
+
 const startStep = ({ name }: ManualService): PlannedStep => ({
   id: `start:${name}`,
   title: `Start ${name}`,
@@ -137,7 +148,8 @@ export function planManual(
       : []
   const share = section.shared?.length ? [step('share', 'Link shared files')] : []
   // a kept release holds what they made
-  const commands = asked.reused ? [] : section.deploy.map(commandStep)
+  const release = section.release ? [releaseStep(section.release)] : []
+  const commands = asked.reused ? [] : [...section.deploy.map(commandStep), ...release]
   const starts = startSteps(section.services)
   const verifies = section.services.map(verifyStep)
   const phases: Phase[] = [
