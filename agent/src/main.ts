@@ -32,6 +32,7 @@ Environment variables:
   BERTH_STATE_DIR               State (default /var/lib/berth)
   BERTH_RUN_DIR                 Sockets and process files (default /run/berth)
   BERTH_LOG_LEVEL               Log level (default info)
+  BERTH_MISE                    Where mise is, if not in a system folder
 `
 
 async function main([command, ...rest]: string[]): Promise<number> {

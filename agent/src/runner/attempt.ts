@@ -53,6 +53,8 @@ interface Results {
   cgroup?: Cgroup | undefined
   /** The deployment whose kept release this one uses; absent: it has its own. */
   reused?: number
+  /** Folders of the tools that the file asks for. */
+  toolPaths?: string[]
   /** When the last deploy step ended (wall clock, because it is compared with times of files). */
   builtAt?: number
   /** The deployment whose processes the steps look at; absent: this one. */

@@ -53,7 +53,7 @@ export function normalize(
 }
 
 function manualSection(
-  { deploy, destroy, services, procfile, shared, env }: WrittenManualFile,
+  { deploy, destroy, services, procfile, tools, shared, env }: WrittenManualFile,
   place: PlaceOf,
   release: string | null,
 ): NonNullable<ServiceFile['manual']> {
@@ -64,6 +64,7 @@ function manualSection(
       manualService(name, service, place('manual', name)),
     ),
     procfile: procfile ?? null,
+    tools: variables(tools),
     release,
     shared: (shared ?? []).map(sharedPathOf),
     env: variables(env),

@@ -26,6 +26,7 @@ import {
   stopSignal,
   stopTimeout,
   tmpfs,
+  tools,
   unprintable,
   urlPath,
   user,
@@ -282,6 +283,7 @@ const manual = map(
         "'port: auto', and 'release' runs once after the deploy steps. Entries of 'services' add keys.",
       { examples: ['Procfile'] },
     ).optional(),
+    tools: tools.optional(),
     shared: list(
       sharedPath,
       { noun: 'path', expects: 'a list of paths', max: SERVICE_FILE.volumes, isUnique: true },

@@ -18,6 +18,8 @@ export interface ManualSection {
   deploy: Step[]
   destroy: Step[]
   services: ManualService[]
+  /** Versions by tool; absent: written before it existed. */
+  tools?: Readonly<Record<string, string>>
   /** Its lines are among the services; absent: written before it existed. */
   procfile?: string | null
   /** Its line `release`, which runs after the deploy steps. */

@@ -147,6 +147,8 @@ export function planManual(
       ? [step('written-files', 'Look for files of the application')]
       : []
   const share = section.shared?.length ? [step('share', 'Link shared files')] : []
+  const hasTools = Object.keys(section.tools ?? {}).length > 0
+  const tools = hasTools ? [step('tools', 'Select tools')] : []
   // a kept release holds what they made
   const release = section.release ? [releaseStep(section.release)] : []
   const commands = asked.reused ? [] : [...section.deploy.map(commandStep), ...release]
@@ -155,7 +157,7 @@ export function planManual(
   const phases: Phase[] = [
     checkout(),
     configure(),
-    { name: 'run', title: 'Run', steps: [...before, ...share, ...commands] },
+    { name: 'run', title: 'Run', steps: [...before, ...share, ...tools, ...commands] },
     { name: 'start', title: 'Start', steps: starts },
     { name: 'route', title: 'Route', steps: routeSteps(section.services) },
     { name: 'verify', title: 'Verify', steps: verifies },

@@ -24,6 +24,7 @@ import { processUpstreams, reportUnmanaged, switchManual } from './routes.ts'
 import { awaitHealth, retiredProcesses, startProcess } from './service-processes.ts'
 import { linkShared } from './shared-files.ts'
 import { copyStatic, staticFolder } from './static.ts'
+import { selectTools } from './tools.ts'
 import { requireUnrouted, takeBackProcess } from './undo.ts'
 import { lookForWrittenFiles } from './written-files.ts'
 
@@ -53,6 +54,7 @@ export const manual: Recipe = {
     variables: writeVariables,
     'written-files': lookForWrittenFiles,
     share: linkShared,
+    tools: selectTools,
     async command(attempt, { step }, stepId) {
       const result = await runListedStep(attempt, step, stepId, newCommandContext(attempt))
       attempt.results.builtAt = Date.now()

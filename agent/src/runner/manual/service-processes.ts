@@ -10,7 +10,7 @@ import type { ProcessRow } from '../../journal/ledger.ts'
 import { PROCESSES } from '../../limits/machine.ts'
 import { insideFolder } from '../../machine/files.ts'
 import { Cgroup, detectCgroups, listCgroups } from '../../machine/process/cgroups.ts'
-import { baseEnvironment } from '../../machine/process/confinement.ts'
+import { baseEnvironment, toolPath } from '../../machine/process/confinement.ts'
 import {
   askingCheck,
   type HealthCheck,
@@ -79,6 +79,8 @@ function makeInstructions(attempt: Attempt, service: ManualService): Instruction
   const own = attempt.results.serviceVariables?.get(name)
   const variables = own ?? need(attempt, 'variables')
   const variablesFile = own ? serviceVariablesFile(attempt, name) : attempt.variablesFile
+  const context = newCommandContext(attempt)
+  const env = baseEnvironment(pathsOf(attempt, { ...context, variablesFile }))
   const limits = need(attempt, 'limits').get(name)
   if (!limits) throw new Error(`service ${name} has no limits`)
   const port = need(attempt, 'ports').get(name)
@@ -96,8 +98,11 @@ function makeInstructions(attempt: Attempt, service: ManualService): Instruction
     variablesFile,
     // another service of this account may pass it a value that it does not get itself
     ...(own ? { secretsFile: attempt.variablesFile } : {}),
-    env: baseEnvironment(pathsOf(attempt, { ...newCommandContext(attempt), variablesFile })),
-    additions: serviceAdditions(variables, run.env, { port, isAuto: target?.kind === 'auto' }),
+    env,
+    additions: {
+      ...toolPath(env, context.toolPaths),
+      ...serviceAdditions(variables, run.env, { port, isAuto: target?.kind === 'auto' }),
+    },
     secretKeys: need(attempt, 'variables').secretKeys,
     port: port ?? null,
     socket: target?.kind === 'socket' ? socketPath(attempt, target.path) : null,

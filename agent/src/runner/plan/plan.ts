@@ -51,6 +51,7 @@ export type PlatformWork =
   | 'variables'
   | 'written-files'
   | 'share'
+  | 'tools'
   | 'activate'
   | 'switch'
   | 'drain'
@@ -123,6 +124,8 @@ export interface ManualPlan extends CommonPlan {
   section: ManualSection
   /** The deployment in whose release it runs, after a rollback; absent: its own. */
   release?: number
+  /** Folders of its tools, before the others in PATH; the account can write there, so root never uses them. */
+  toolPaths?: string[]
   /** Releases of successful deployments, oldest first; some may be removed by now. */
   releases?: KeptRelease[]
   /** The port of each service. */
