@@ -1,6 +1,7 @@
 // npm run bench -- logs|latency|output|api|certificates|client|webhooks|subscribers|cutover|deploy|artifacts|agent|
 //   supervisor|log-viewer [--lines 5000000] [--rounds 30] [--projects 1000] [--tasks 1000000] [--per-second 1000]
-//   [--subscribers 500] [--redeploys 10] [--recipe manual] [--control] [--post-kib 64] [--mib 1024] [--environments 5] [--seconds 60] [--services 20]
+//   [--subscribers 500] [--redeploys 10] [--recipe manual] [--control] [--peer] [--post-kib 64] [--mib 1024]
+//   [--environments 5] [--seconds 60] [--services 20]
 //
 // Speed and memory of the product as real processes on this machine, as ratios to a floor measured in the same run.
 // Machines are shared and noisy: the ratio is the figure, the absolute number is for orientation.
@@ -35,6 +36,7 @@ const { positionals, values } = parseArgs({
     services: { type: 'string', default: '20' },
     'post-kib': { type: 'string' },
     control: { type: 'boolean', default: false },
+    peer: { type: 'boolean', default: false },
     recipe: { type: 'string', default: 'docker' },
   },
 })
