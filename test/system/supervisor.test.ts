@@ -254,7 +254,23 @@ it('a killed keeper does not end its service, and the next exit restarts it', as
   await stop(dir)
 })
 
-it('a second supervisor ends at once, and one without services ends by itself', async () => {
+it('asked to end, as for an upgrade, it leaves its services to the next one', async () => {
+  const dir = await start(TICKER, true, { stopTimeoutMs: 20_000 })
+  await eventually(() => lines().includes('tick 1 ***'), 'its start')
+  const before = readState(dir)
+  const [first] = supervisors as [ChildProcess]
+  const exited = once(first, 'exit')
+  await requestSupervisor(settings, { do: 'end' })
+  expect((await exited)[0]).toBe(0)
+  expect(readProcess(before?.pid ?? 0)).toBeDefined()
+  await supervise()
+  await eventually(() => isSupervised(readState(dir)), 'the next supervisor')
+  expect(readState(dir)).toMatchObject({ pid: before?.pid, condition: 'running', restarts: 0 })
+  await stop(dir)
+  expect(lines().at(-1)).toBe('bye')
+})
+
+it('a second supervisor ends soon, and one without services ends by itself', async () => {
   const dir = await start(TICKER, true)
   const env = { ...settingsEnvironment(settings), PATH: process.env.PATH }
   const second = spawn(process.execPath, [AGENT_MAIN, 'supervise'], { env, stdio: 'inherit' })

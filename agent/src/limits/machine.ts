@@ -34,6 +34,8 @@ export const PROCESSES = {
   /** It starts in a fraction of a second, but a server may be busy with builds. */
   supervisorStartMs: MINUTE,
   supervisorLogChars: 2_000,
+  /** How long a new supervisor waits for the former one to end. */
+  supervisorTurnMs: 3 * SECOND,
   /** Between the end of one deployment's process and the start of the next one, so that it need not start again. */
   supervisorIdleMs: 10 * SECOND,
   /** A request names one folder. */

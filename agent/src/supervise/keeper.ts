@@ -136,7 +136,7 @@ interface End {
 function endOf(alive: Socket): End {
   alive.on('error', () => undefined)
   alive.resume()
-  const isOver = new Promise<void>((resolve) => alive.once('end', () => resolve()))
+  const isOver = new Promise<void>((resolve) => alive.once('close', () => resolve()))
   return { isOver, stop: () => alive.destroy() }
 }
 

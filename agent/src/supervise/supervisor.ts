@@ -98,13 +98,14 @@ class Supervisor {
   }
 }
 
-/** Resolves when it is over; another one that runs already makes it return at once. */
+/** Resolves when it is over; soon, if another one runs and goes on. */
 export async function runSupervisor(settings: AgentSettings): Promise<void> {
   for (const signal of ['SIGHUP', 'SIGPIPE', 'SIGINT', 'SIGUSR2'] as const) {
     process.on(signal, () => undefined)
   }
-  const isSecond = new AbortController()
-  const slot = { signal: isSecond.signal, onPlace: () => isSecond.abort(), slots: 1 }
+  // long enough for one that leaves its services to this one to end
+  const isSecond = AbortSignal.timeout(PROCESSES.supervisorTurnMs)
+  const slot = { signal: isSecond, onPlace: () => undefined, slots: 1 }
   const giveBack = await takeSlot(settings, 'supervisor', slot).catch(() => undefined)
   if (!giveBack) return
   const paths = supervisorPaths(settings)
