@@ -33,6 +33,7 @@ Environment variables:
   BERTH_STATE_DIR               State (default /var/lib/berth)
   BERTH_RUN_DIR                 Sockets and process files (default /run/berth)
   BERTH_LOG_LEVEL               Log level (default info)
+  BERTH_MISE                    Where mise is, if not in a system folder
 `
 
 async function main([command, ...rest]: string[]): Promise<number> {
@@ -85,9 +86,9 @@ async function main([command, ...rest]: string[]): Promise<number> {
       return 0
     }
     case 'supervise': {
-      if (!only) return usage()
-      const { superviseService } = await import('./supervise/supervise.ts')
-      await superviseService(only, settings)
+      if (rest.length > 0) return usage()
+      const { runSupervisor } = await import('./supervise/supervisor.ts')
+      await runSupervisor(settings)
       return 0
     }
     case 'ssh-work': {

@@ -9,6 +9,9 @@ export const PROCESSES = {
   programBytes: MiB,
   /** A release may hold 200,000 files on a slow disk. */
   removeMs: 10 * MINUTE,
+  /** The search for files that an application wrote delays a deployment; a large release is searched in part. */
+  writtenFilesMs: 5 * SECOND,
+  writtenFilesBytes: 64 * KiB,
   /** After a process ended, the kernel holds less than 128 KiB of its terminal. */
   drainBytes: MiB,
   /** Pipes that another process keeps open after the end are read this much longer. */
@@ -29,6 +32,12 @@ export const PROCESSES = {
   /** It starts in a fraction of a second, but a server may be busy with builds. */
   supervisorStartMs: MINUTE,
   supervisorLogChars: 2_000,
+  /** How long a new supervisor waits for the former one to end. */
+  supervisorTurnMs: 3 * SECOND,
+  /** Between the end of one deployment's process and the start of the next one, so that it need not start again. */
+  supervisorIdleMs: 10 * SECOND,
+  /** A request names one folder. */
+  requestChars: 16 * KiB,
   serviceLineBytes: 256 * KiB,
   serviceLogBytes: 50 * MiB,
   /** Read from the end of a log for the last lines of a service. */

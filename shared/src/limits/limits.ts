@@ -147,6 +147,7 @@ export const SERVICE_FILE = {
   steps: 50,
   actions: 50,
   volumes: 20,
+  tools: 20,
   env: 200,
   titleCharacters: 80,
   descriptionCharacters: 500,

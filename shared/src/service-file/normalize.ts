@@ -14,6 +14,7 @@ import type {
   Process,
   Schedule,
   ServiceFile,
+  SharedPath,
   Step,
   Variables,
 } from './service-file.ts'
@@ -33,14 +34,19 @@ type WrittenEnv = WrittenFile extends { manual?: infer M }
 /** `place(section, service)`: where a problem with the address of a service is shown. */
 type PlaceOf = (section: 'docker' | 'manual', service: string) => Range
 
-export function normalize(file: WrittenFile, place: PlaceOf): ServiceFile {
+/** `release` is a line of the Procfile. */
+export function normalize(
+  file: WrittenFile,
+  place: PlaceOf,
+  release: string | null = null,
+): ServiceFile {
   const services = Object.entries(file.docker?.services ?? {}).map(([name, service]) =>
     dockerService(name, service, place('docker', name)),
   )
   const actionService = onlyOrDefault(services)
   return {
     docker: file.docker ? { services, volumes: file.docker.volumes ?? [] } : null,
-    manual: file.manual ? manualSection(file.manual, place) : null,
+    manual: file.manual ? manualSection(file.manual, place, release) : null,
     actions: Object.entries(file.actions ?? {}).map(([name, action]) =>
       actionOf(name, action, actionService),
     ),
@@ -48,8 +54,9 @@ export function normalize(file: WrittenFile, place: PlaceOf): ServiceFile {
 }
 
 function manualSection(
-  { deploy, destroy, services, env }: WrittenManualFile,
+  { deploy, destroy, services, procfile, tools, shared, env }: WrittenManualFile,
   place: PlaceOf,
+  release: string | null,
 ): NonNullable<ServiceFile['manual']> {
   return {
     deploy: deploy.map(stepOf),
@@ -57,8 +64,19 @@ function manualSection(
     services: Object.entries(services ?? {}).map(([name, service]) =>
       manualService(name, service, place('manual', name)),
     ),
+    procfile: procfile ?? null,
+    tools: variables(tools),
+    release,
+    shared: (shared ?? []).map(sharedPathOf),
     env: variables(env),
   }
+}
+
+/** A path without an extension is a folder; `.env` has none, but names a file. */
+function sharedPathOf(written: string): SharedPath {
+  const path = written.replace(/\/$/, '')
+  const isFolder = written.endsWith('/') || !path.slice(path.lastIndexOf('/') + 1).includes('.')
+  return { path, isFolder }
 }
 
 function onlyOrDefault(services: readonly DockerService[]): string | null {
@@ -130,6 +148,7 @@ const processOf = (command: string, written: WrittenManual): Process => ({
   command,
   dir: written.dir ?? null,
   env: variables(written.env),
+  variables: written.variables ?? null,
   memoryBytes: written.memory === undefined ? null : sizeBytes(written.memory),
   cpus: written.cpus ?? null,
   stopTimeoutMs: msOf(written.stop_timeout) ?? STEPS.stopTimeoutMs,

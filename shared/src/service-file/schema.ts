@@ -20,12 +20,15 @@ import {
   RELATIVE,
   relativePath,
   retention,
+  rootFile,
+  sharedPath,
   size,
   stepTimeout,
   stopSignal,
   stopTimeout,
   timezone,
   tmpfs,
+  tools,
   unprintable,
   urlPath,
   user,
@@ -54,6 +57,17 @@ const isPublic = about(
   flag(),
   "false: the service has a 'port' to check and for other services, but no address.",
   { default: true },
+)
+
+const customVariables = list(
+  envKey,
+  { noun: 'variable', expects: 'a list of variables', max: SERVICE_FILE.env, isUnique: true },
+  {
+    description:
+      'Custom variables that this service gets. Default: all of them. Its env and the system ' +
+      'variables are always there.',
+    examples: [['DATABASE_URL']],
+  },
 )
 
 // --- docker --------------------------------------------------------------------------------------
@@ -100,16 +114,7 @@ const dockerService = map(
     ...routing,
     health: dockerHealth.optional(),
     env: env.optional(),
-    variables: list(
-      envKey,
-      { noun: 'variable', expects: 'a list of variables', max: SERVICE_FILE.env, isUnique: true },
-      {
-        description:
-          'Custom variables that this service gets. Default: all of them. Its env and the system ' +
-          'variables are always there.',
-        examples: [['DATABASE_URL']],
-      },
-    ).optional(),
+    variables: customVariables.optional(),
     release: about(
       text(),
       'Command run once in a fresh container of this service, with its variables, before ' +
@@ -202,6 +207,7 @@ const manualService = map(
     ).optional(),
     dir: about(relativePath, "With 'run': working folder, relative to the checkout.").optional(),
     env: env.optional(),
+    variables: customVariables.optional(),
     memory: about(size, "With 'run': memory limit.").optional(),
     cpus: about(cpus, "With 'run': CPU limit, in cores.").optional(),
     stop_timeout: about(
@@ -216,22 +222,15 @@ const manualService = map(
     id: 'manualService',
     description:
       "Exactly one of 'port', 'socket', 'root'; with 'run' also none (not routed). 'root' and " +
-      "'run' exclude each other.",
+      "'run' exclude each other. A line of the Procfile stands for 'run'.",
   },
   {
-    atLeastOne: ['port', 'socket', 'root', 'run'],
+    // that one of them is there, and what needs `run`, is checked in meaning.ts: a Procfile may have the command
     atMostOne: [
       ['port', 'socket', 'root'],
       ['root', 'run'],
     ],
-    needs: {
-      dir: 'run',
-      env: 'run',
-      memory: 'run',
-      cpus: 'run',
-      stop_timeout: 'run',
-      public: 'port',
-    },
+    needs: { public: 'port' },
   },
 )
 
@@ -278,6 +277,23 @@ const manual = map(
         description:
           'What is routed to (a port, a socket, a folder of static files) and what Berth keeps ' +
           "running ('run').",
+      },
+    ).optional(),
+    procfile: about(
+      rootFile,
+      "Procfile in the root of the repository: each line is a service with 'run', 'web' has " +
+        "'port: auto', and 'release' runs once after the deploy steps. Entries of 'services' add keys.",
+      { examples: ['Procfile'] },
+    ).optional(),
+    tools: tools.optional(),
+    shared: list(
+      sharedPath,
+      { noun: 'path', expects: 'a list of paths', max: SERVICE_FILE.volumes, isUnique: true },
+      {
+        description:
+          'Files and folders that survive deployments, relative to the checkout. Each deployment ' +
+          'links them into $BERTH_SHARED_DIR. They are removed with the environment.',
+        examples: [['storage', 'db.sqlite3']],
       },
     ).optional(),
     env: env.optional(),

@@ -1,4 +1,4 @@
-// Limits how many builds and pulls a server runs concurrently, across processes. Two kinds of small files in
+// Limits how many builds and pulls (and supervisors: one) a server runs concurrently, across processes. Two kinds of small files in
 // runDir/slots, each named after its process: `wait` is a place in line, `hold` a slot. Invariants: a caller enters
 // only if, after it made its `hold`, it sees no more of them than slots, so the last of too many always backs off;
 // every reader ignores and removes the file of a dead process.
@@ -10,7 +10,7 @@ import { SLOTS } from '../../limits/machine.ts'
 import type { AgentSettings } from '../../settings.ts'
 import { isSameProcess, readBootId, readStartTicks } from './processes.ts'
 
-export type SlotKind = 'build' | 'pull'
+export type SlotKind = 'build' | 'pull' | 'supervisor'
 
 interface SlotOptions {
   signal: AbortSignal
@@ -34,7 +34,8 @@ interface Entry {
   process: string
 }
 
-const NAME = /^(build|pull)-(wait|hold)-([0-9]{20})-([0-9]+)-([0-9]+)-([0-9a-f]+)-([0-9a-f]+)$/
+const NAME =
+  /^(build|pull|supervisor)-(wait|hold)-([0-9]{20})-([0-9]+)-([0-9]+)-([0-9a-f]+)-([0-9a-f]+)$/
 
 const bootMark = (): string => readBootId().replaceAll('-', '').slice(0, 12)
 

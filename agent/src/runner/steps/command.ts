@@ -19,6 +19,7 @@ import {
   baseEnvironment,
   type CommandPaths,
   confineCommand,
+  toolPath,
 } from '../../machine/process/confinement.ts'
 import { type MemoryCause, memoryCause } from '../../machine/memory.ts'
 import {
@@ -46,7 +47,8 @@ export function stepBounds(attempt: Attempt): CgroupBounds {
   return { memoryBytes: memory.bytes, cpus, pids: Math.min(PROCESSES.pids, pids) }
 }
 
-function commandCgroup(attempt: Attempt): Cgroup | undefined {
+/** Of all commands of this attempt. */
+export function commandCgroup(attempt: Attempt): Cgroup | undefined {
   attempt.results.cgroup ??= Cgroup.create(
     detectCgroups(),
     `${environmentName(attempt)}-${attempt.assignment.taskId}`,
@@ -62,6 +64,8 @@ export interface CommandContext {
   commit: string
   /** Names that the `env` of a step may not override. */
   strong: ReadonlySet<string>
+  /** Folders of tools, before the others in PATH. */
+  toolPaths: readonly string[]
   /** A service has a socket, to which the proxy connects. */
   offersSocket: boolean
   /** Only the version that is being deployed can become the current one. */
@@ -78,6 +82,7 @@ export const newCommandContext = (attempt: Attempt): CommandContext => ({
   variablesFile: attempt.variablesFile,
   commit: need(attempt, 'commit').sha,
   strong: need(attempt, 'variables').strong,
+  toolPaths: attempt.results.toolPaths ?? [],
   offersSocket: hasSocket(sectionOf(attempt)),
   mayActivate: true,
 })
@@ -91,6 +96,7 @@ export function lastContext({ paths, results }: Attempt): CommandContext {
     variablesFile: variablesOf(paths, last)[0] as string,
     commit: last.commit,
     strong: new Set(last.strongKeys),
+    toolPaths: last.toolPaths ?? [],
     offersSocket: hasSocket(last.section),
     mayActivate: false,
   }
@@ -125,6 +131,7 @@ function startCommand(
       { isCheck: false },
     )
   }
+  const base = baseEnvironment(pathsOf(attempt, context))
   const start: CommandStart = {
     argv: confineCommand(step.run, {
       account: accountOf(attempt),
@@ -137,10 +144,13 @@ function startCommand(
       variablesFile: context.variablesFile,
       hasTerminal: attempt.pty !== undefined,
       offersSocket: context.offersSocket,
-      additions: weakerAdditions(step.env, context.strong),
+      additions: {
+        ...toolPath(base, context.toolPaths),
+        ...weakerAdditions(step.env, context.strong),
+      },
     }),
     env: {
-      ...baseEnvironment(pathsOf(attempt, context)),
+      ...base,
       CI: '1',
       [MARKER_NAME]: attempt.assignment.attemptId,
     },

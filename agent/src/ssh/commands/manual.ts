@@ -16,6 +16,7 @@ import {
   dropRights,
   joinGroups,
   ownPaths,
+  toolPath,
 } from '../../machine/process/confinement.ts'
 import {
   endTree,
@@ -83,13 +84,6 @@ export async function startManual(
   const isOwn = account && existsSync(paths.temporary)
   const own = { temporary: paths.temporary, instead: sharedPaths(settings) }
   const group = groupOf(settings, ask)
-  const argv = [
-    ...joinGroups(group?.joinFiles() ?? []),
-    ...ownPaths(isOwn ? own : undefined),
-    ...dropRights(account),
-    ...['/bin/sh', '-c', ENTER, 'berth-enter', variablesFile, releaseDir],
-    ...(verb.verb === 'shell' ? SHELL : verb.argv),
-  ]
   const env = baseEnvironment({
     environmentDir: paths.dir,
     releaseDir,
@@ -97,6 +91,15 @@ export async function startManual(
     variablesFile,
     commit: plan.commit,
   })
+  const tools = Object.entries(toolPath(env, plan.toolPaths ?? []))
+  const argv = [
+    ...joinGroups(group?.joinFiles() ?? []),
+    ...ownPaths(isOwn ? own : undefined),
+    ...dropRights(account),
+    ...['/bin/sh', '-c', ENTER, 'berth-enter', variablesFile, releaseDir],
+    ...tools.flatMap(([key, value]) => ['/usr/bin/env', `${key}=${value}`]),
+    ...(verb.verb === 'shell' ? SHELL : verb.argv),
+  ]
   const start: Start = {
     argv,
     env: { ...env, [SESSION_MARKER]: job.id },

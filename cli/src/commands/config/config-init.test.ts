@@ -4,6 +4,7 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
+  rmSync,
   symlinkSync,
   writeFileSync,
 } from 'node:fs'
@@ -60,6 +61,26 @@ describe('config init', () => {
     expect((await init(cwd)).code).toBe(0)
     expect(written(cwd)).toContain('manual:\n  deploy:\n    - npm ci\n  services:\n')
     expect(written(cwd)).toContain('      run: exec npm start\n')
+  })
+
+  it('a Procfile: its lines are the services, and the written file is valid beside it', async () => {
+    const cwd = folderWith({
+      Procfile: 'web: node server.js\nrelease: node migrate.js\n',
+      'package.json': '{}',
+      'package-lock.json': '{}',
+    })
+    const { code, stderr } = await init(cwd)
+    expect([code, stderr]).toEqual([0, expect.stringContaining('Found Procfile and package.json')])
+    expect(written(cwd)).toContain('manual:\n  deploy:\n    - npm ci\n  procfile: Procfile')
+    expect(await run(['config', 'validate', '--recipe', 'manual'], testIo({ cwd }))).toBe(0)
+    writeFileSync(join(cwd, 'Procfile'), 'web\n')
+    const io = testIo({ cwd })
+    expect(await run(['config', 'validate'], io)).toBe(2)
+    expect(io.stdout.text).toContain("Procfile line 1 is not of the form 'name: command'")
+    rmSync(join(cwd, 'Procfile'))
+    const missing = testIo({ cwd })
+    expect(await run(['config', 'validate'], missing)).toBe(2)
+    expect(missing.stdout.text).toContain('manual.procfile names Procfile, which is not a file')
   })
 
   it('a static folder', async () => {

@@ -207,6 +207,36 @@ function staticGuess(folder: string): Guess {
   }
 }
 
+/** Each line is a service; the steps before them are those of the language, if it is known. */
+function procfileGuess(look: Look, scripts: Scripts | null): Guess {
+  const { name, install, because } = packageManager(look.names)
+  const build = scripts?.build ? [`${name} run build`] : []
+  const steps = scripts
+    ? [install, ...build]
+    : look.hasComposer
+      ? ['composer install --no-dev --no-interaction']
+      : look.names.has('Gemfile.lock')
+        ? ['bundle config set --local path vendor/bundle', 'bundle install']
+        : []
+  const found = scripts ? ` and package.json (${because})` : ''
+  const unknown = ['    - echo "put your build here"']
+  return {
+    recipe: 'manual',
+    reasons: [
+      `Found Procfile${found}: Berth keeps the command of each line running. web must use $PORT.`,
+      steps.length > 0
+        ? `Before them: ${steps.join(', then ')}.`
+        : 'Nothing here says how it is built: put your own commands in place of the example.',
+    ],
+    lines: [
+      'manual:',
+      '  deploy:',
+      ...(steps.length > 0 ? steps.map((step) => `    - ${step}`) : unknown),
+      "  procfile: Procfile # web serves the environment's own address; release runs before the switch",
+    ],
+  }
+}
+
 function emptyManual(): Guess {
   return {
     recipe: 'manual',
@@ -224,6 +254,7 @@ function emptyManual(): Guess {
 /** null: nothing here that commands on the server could start. */
 function manualShape(look: Look): Guess | null {
   const scripts = readScripts(look.packageJson)
+  if (look.names.has('Procfile')) return procfileGuess(look, scripts)
   if (look.hasComposer && !scripts?.start) return phpGuess(look)
   if (scripts && (scripts.start || scripts.build)) return nodeGuess(look, scripts)
   return look.staticFolder === null ? null : staticGuess(look.staticFolder)
