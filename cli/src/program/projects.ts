@@ -114,6 +114,36 @@ export const PROJECTS: readonly CommandSpec[] = [
     load: async () => (await import('../commands/projects/project-changes.ts')).projectDelete,
   },
   {
+    path: 'registry list',
+    summary: 'List registries with stored credentials; passwords are never shown',
+    flags: [ALL_PROJECTS],
+    examples: ['berth registry list -p shop'],
+    load: async () => (await import('../commands/projects/registries.ts')).registryList,
+  },
+  {
+    path: 'registry add',
+    summary: 'Store or replace the credentials of an image registry',
+    args: '<host>',
+    flags: [
+      { flags: '--username <name>', summary: 'User name' },
+      { flags: '--password-stdin', summary: 'Read the password from stdin' },
+      ALL_PROJECTS,
+    ],
+    examples: [
+      'berth registry add ghcr.io --username ada -p shop',
+      'op read op://shop/hub | berth registry add docker.io --username ada --password-stdin --all-projects',
+    ],
+    load: async () => (await import('../commands/projects/registries.ts')).registryAdd,
+  },
+  {
+    path: 'registry remove',
+    summary: 'Remove the credentials of an image registry',
+    args: '<host>',
+    flags: [ALL_PROJECTS],
+    examples: ['berth registry remove ghcr.io -p shop'],
+    load: async () => (await import('../commands/projects/registries.ts')).registryRemove,
+  },
+  {
     path: 'link',
     summary: 'Link this folder to a project or an environment',
     examples: ['berth link -p shop', 'berth link -p shop -e staging'],

@@ -176,7 +176,7 @@ function readyBuilds(attempt: Attempt, custom: Values): void {
 function missingValues(service: string, keys: string[]): StepFailure {
   const names = keys.join(', ')
   const what = keys.length > 1 ? 'custom variables that are' : 'a custom variable that is'
-  const message = `The build of ${service} needs ${what} not set: ${names}. Set it: berth variables set ${keys[0]}`
+  const message = `The build of ${service} needs ${what} not set: ${names}. Set it: berth vars set ${keys[0]}`
   return new StepFailure(FailureCode.BUILD_FAILED, message)
 }
 
