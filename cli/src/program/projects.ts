@@ -1,5 +1,10 @@
 // Commands about projects, their folders and their pull requests.
-import { CONFIRM, type CommandSpec, RECIPE, toggle } from './spec.ts'
+import { CONFIRM, type CommandSpec, type FlagSpec, RECIPE, toggle } from './spec.ts'
+
+const ALL_PROJECTS: FlagSpec = {
+  flags: '--all-projects',
+  summary: 'For every project of the organization; credentials of a project win',
+}
 
 export const PROJECTS: readonly CommandSpec[] = [
   {
@@ -125,7 +130,7 @@ export const PROJECTS: readonly CommandSpec[] = [
     summary: 'Store or replace the credentials of an image registry',
     args: '<host>',
     flags: [
-      { flags: '--username <name>', summary: 'User name' },
+      { flags: '--username <name>', summary: 'User name', required: true },
       { flags: '--password-stdin', summary: 'Read the password from stdin' },
       ALL_PROJECTS,
     ],
