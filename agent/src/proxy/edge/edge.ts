@@ -20,6 +20,7 @@ import {
   type EdgeDescription,
   EdgeError,
   type PortRoute,
+  type RoutesSet,
   type SetRoutes,
 } from '../protocol.ts'
 import { SocketLinks } from '../socket-links.ts'
@@ -139,7 +140,7 @@ class Edge {
       await Promise.race([this.#addresses.look(), enough])
     }
     const names = await openNameServer(this.#settings.proxy.dnsPort, (n) =>
-      this.#own(this.#board.find(n)),
+      this.#own(this.#board.answer(n)),
     )
     this.#closers.push(() => names.close())
     const { server, port } = await openPageServer(this.#pagePort, {
@@ -255,7 +256,7 @@ class Edge {
     }
   }
 
-  async #setRoutes(params: SetRoutes): Promise<{ generation: number }> {
+  async #setRoutes(params: SetRoutes): Promise<RoutesSet> {
     await this.#sockets?.require(params)
     const ported = await this.#withPorts(withRoutes(this.#board.table, params))
     const apply = (table: Table): Table =>
@@ -265,7 +266,8 @@ class Edge {
       })
     await this.#board.change(params.environmentId, apply, true)
     await this.#sockets?.look(params.environmentId)
-    return { generation: this.#board.table.generation }
+    await this.#board.settle(params.environmentId)
+    return { generation: this.#board.table.generation, isSettled: true }
   }
 
   async #describe(): Promise<EdgeDescription> {
