@@ -112,8 +112,9 @@ export function baseImages(
   const stages = stagesOf(source, args)
   const indexOf = (name: string, before: number): number =>
     stages.findLastIndex((stage, index) => index < before && stage.name === name.toLowerCase())
-  const last =
-    target === null ? stages.length - 1 : Math.max(indexOf(target, stages.length), Number(target))
+  const named = target === null ? -1 : indexOf(target, stages.length)
+  const numbered = target !== null && /^\d+$/.test(target) ? Number(target) : -1
+  const last = target === null ? stages.length - 1 : Math.max(named, numbered)
   const found = new Set<string>()
   const seen = new Set<number>()
   const visit = (index: number): void => {
