@@ -59,6 +59,7 @@ import { organizationRoutes } from './gateways/rest/people/organizations.ts'
 import { tokenRoutes } from './gateways/rest/people/tokens.ts'
 import { projectKeyRoutes } from './gateways/rest/projects/project-keys.ts'
 import { projectRoutes } from './gateways/rest/projects/projects.ts'
+import { registryRoutes } from './gateways/rest/projects/registries.ts'
 import { repositoryRoutes } from './gateways/rest/projects/repositories.ts'
 import { documentRoutes } from './gateways/rest/reference/documents.ts'
 import { installRoutes } from './gateways/rest/servers/install.ts'
@@ -292,6 +293,7 @@ function mountRoutes(http: Api, ctx: Context): void {
     artifactRoutes(api, ctx)
     serverRoutes(api, ctx)
     auditRoutes(api, ctx)
+    registryRoutes(api, ctx)
     repositoryRoutes(api, ctx)
     sshRoutes(api, ctx)
   })

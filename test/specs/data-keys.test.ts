@@ -149,6 +149,9 @@ describe.each(ENGINES)('data keys on %s', (engine) => {
 
     test('seals at once, opens what was there, takes everything over and is alone in the end', async () => {
       await cp.call('PUT', `/api/projects/${project.id}/host_token`, { token: 'glpat-1' })
+      const credentials = { username: 'ada', password: 'one' }
+      await cp.call('PUT', `/api/projects/${project.id}/registries/ghcr.io`, credentials)
+      await cp.call('PUT', '/api/organizations/1/registries/docker.io', credentials)
       const before = { own: await inUse(1), installation: await inUse(null) }
       for (const organizationId of [1, null])
         expect((await rotate(organizationId)).status).toBe(201)

@@ -126,6 +126,7 @@ class Secrecy {
       asked,
     )
     expect(patched.status).toBe(200)
+    await this.#registries(secrets)
     await this.#deploy(id, secrets)
     await this.#around()
     await this.#hostile(id, secrets)
@@ -133,6 +134,20 @@ class Secrecy {
     this.#seen.push(socket.said)
     expect(socket.said).toContain('variables') // the subscription reported the change
     socket.close()
+  }
+
+  /** Passwords of registries are as secret as variables; `lost` has one in a wrong place. */
+  async #registries(secrets: Secret[]): Promise<void> {
+    const owners = [`/api/projects/${this.host.projectId}`, '/api/organizations/1']
+    for (const [n, owner] of owners.entries()) {
+      const path = `${owner}/registries/registry.example.com:500${n}`
+      const password = secrets[n]?.value
+      const put = await this.#twice('PUT', path, { username: 'ada', password })
+      expect(put.status).toBe(200)
+      const lost = await this.#twice('PUT', path, { username: 'ada', password: [password] })
+      expect(lost.status).toBe(422)
+      await this.p.cp.call('GET', `${owner}/registries`)
+    }
   }
 
   /** Plants a value where user texts are stored; the same search must find it. */

@@ -67,7 +67,12 @@ describe.skipIf(!engine || missing('caddy') || missing('postgres'))('examples', 
     const identifier = `${page.replaceAll(/[^a-z]+/gi, '-').toLowerCase()}-${number}`.slice(-30)
     const environment = await fixture.post<Environment>(
       `/api/projects/${projects[recipe]}/environments`,
-      { identifier: identifier.replace(/^-+/, ''), branch: 'main', auto_deploy: false },
+      {
+        identifier: identifier.replace(/^-+/, ''),
+        branch: 'main',
+        auto_deploy: false,
+        variables: { NPM_TOKEN: 'for the example with a build secret' },
+      },
     )
     const task = await deployed(fixture, environment.id)
     expect(task.status).toBe('succeeded')

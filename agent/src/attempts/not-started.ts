@@ -54,6 +54,7 @@ function readOutput(file: string, secrets: TaskSecrets | undefined): string {
     const read = readSync(fd, bytes, 0, bytes.length, size - bytes.length)
     const values = [
       ...secrets.variables.map(({ value }) => value),
+      ...secrets.registries.map(({ password }) => password),
       Buffer.from(secrets.deployKey).toString('utf8'),
     ]
     const masker = new Masker(values.filter((value) => value.length > 0))

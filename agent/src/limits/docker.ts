@@ -18,6 +18,8 @@ export const ENGINE = {
   reasonLength: 500,
   /** One message of a stream (build, pull, events). */
   messageBytes: 16 * MiB,
+  /** The registry's answer whether an image exists; without one, the build finds out. */
+  lookMs: 20 * SECOND,
   /** A registry or engine that is silent for this long has stopped working on the pull. */
   pullSilenceMs: 5 * MINUTE,
   /** One record of a log; anything larger is not a log. */
@@ -74,6 +76,8 @@ export const BUILDS = {
   questionHeaders: 50_000,
   /** An engine begins a build by asking for its Dockerfile. */
   questionMs: 60 * SECOND,
+  /** A request to sign; OpenSSH's own agent has the same bound. */
+  sshMessageBytes: 256 * KiB,
   /** A warm-up that takes longer is useless. */
   warmUpMs: 2 * SECOND,
 } as const

@@ -66,9 +66,13 @@ const toMs = (duration: Duration | undefined, otherwise: number, most: number): 
   return Math.min(most, ms > 0 ? ms : otherwise)
 }
 
-/** Everything that must not reach a log: custom values and the lines of the deploy key. */
+/** Everything that must not reach a log: custom values, passwords of registries and the lines of the deploy key. */
 const secretValues = (secrets: TaskSecrets): Buffer[] =>
-  [...secrets.variables.map(({ value }) => value), secrets.deployKey]
+  [
+    ...secrets.variables.map(({ value }) => value),
+    ...secrets.registries.map(({ password }) => password),
+    secrets.deployKey,
+  ]
     .filter((value) => value.length > 0)
     .map((value) => Buffer.from(value))
 

@@ -49,7 +49,7 @@ export interface Api {
   ): Promise<Read<T>>
   /** PATCH or DELETE; a PATCH carries an idempotency key, a DELETE is safe to retry. */
   change<T>(
-    method: 'PATCH' | 'DELETE',
+    method: 'PATCH' | 'PUT' | 'DELETE',
     path: string,
     schema: z.ZodType<T>,
     options: RequestOptions & { expect: number },

@@ -146,6 +146,27 @@ const ROWS: Record<string, Row> = {
       [6, ['shop', '--yes', '--fingerprint', `SHA256:${'C'.repeat(43)}`]],
     ],
   },
+  'registry list': {
+    args: SHOP,
+    pipe: /^ghcr\.io\tada\tproject\t/,
+    shown: /ghcr\.io +ada +this project/,
+  },
+  'registry add': {
+    args: ['https://GHCR.io/', ...SHOP, '--username', 'ada', '--password-stdin'],
+    pipe: /^ghcr\.io\n$/,
+    shown: /ghcr\.io as ada for shop, from the next deployment on/,
+    changes: 'PUT /api/projects/12/registries/ghcr.io',
+    exits: [
+      [2, ['ghcr.io', ...SHOP, '--username', 'ada']],
+      [0, ['ghcr.io', '--all-projects', '--username', 'ada', '--password-stdin']],
+    ],
+  },
+  'registry remove': {
+    args: ['ghcr.io', ...SHOP, '--yes'],
+    pipe: /^ghcr\.io\n$/,
+    shown: /Removed ghcr\.io from shop/,
+    changes: 'DELETE /api/projects/12/registries/ghcr.io',
+  },
   'projects delete': {
     args: ['shop', '--confirm', 'shop'],
     pipe: /^$/,

@@ -1,5 +1,10 @@
 // Commands about projects, their folders and their pull requests.
-import { CONFIRM, type CommandSpec, RECIPE, toggle } from './spec.ts'
+import { CONFIRM, type CommandSpec, type FlagSpec, RECIPE, toggle } from './spec.ts'
+
+const ALL_PROJECTS: FlagSpec = {
+  flags: '--all-projects',
+  summary: 'For every project of the organization; credentials of a project win',
+}
 
 export const PROJECTS: readonly CommandSpec[] = [
   {
@@ -112,6 +117,36 @@ export const PROJECTS: readonly CommandSpec[] = [
     ],
     examples: ['berth project delete shop --confirm shop --confirm-protected staging'],
     load: async () => (await import('../commands/projects/project-changes.ts')).projectDelete,
+  },
+  {
+    path: 'registry list',
+    summary: 'List registries with stored credentials; passwords are never shown',
+    flags: [ALL_PROJECTS],
+    examples: ['berth registry list -p shop'],
+    load: async () => (await import('../commands/projects/registries.ts')).registryList,
+  },
+  {
+    path: 'registry add',
+    summary: 'Store or replace the credentials of an image registry',
+    args: '<host>',
+    flags: [
+      { flags: '--username <name>', summary: 'User name', required: true },
+      { flags: '--password-stdin', summary: 'Read the password from stdin' },
+      ALL_PROJECTS,
+    ],
+    examples: [
+      'berth registry add ghcr.io --username ada -p shop',
+      'op read op://shop/hub | berth registry add docker.io --username ada --password-stdin --all-projects',
+    ],
+    load: async () => (await import('../commands/projects/registries.ts')).registryAdd,
+  },
+  {
+    path: 'registry remove',
+    summary: 'Remove the credentials of an image registry',
+    args: '<host>',
+    flags: [ALL_PROJECTS],
+    examples: ['berth registry remove ghcr.io -p shop'],
+    load: async () => (await import('../commands/projects/registries.ts')).registryRemove,
   },
   {
     path: 'link',

@@ -74,6 +74,11 @@ export const GROUPS: Readonly<Record<string, GroupSpec>> = {
   },
   server: { aliases: ['servers'], summary: 'Manage servers and their agents', fallback: 'list' },
   config: { aliases: [], summary: 'Write and check .service.yml' },
+  registry: {
+    aliases: ['registries'],
+    summary: 'Manage credentials of image registries',
+    fallback: 'list',
+  },
   orgs: { aliases: ['org'], summary: 'List your organizations and choose one', fallback: 'list' },
   prs: { aliases: ['pr'], summary: 'List pull requests and approve forks', fallback: 'list' },
   ssh: {

@@ -14,6 +14,7 @@ import {
   joinToken,
   logLine,
   projectDetail,
+  registry,
   scheduledRun,
   server,
   task,
@@ -118,6 +119,12 @@ function scriptSetUp(peer: Peer): void {
   const secret = { secret: 'whsec_NEW', previous_accepted_until: null }
   peer.script('GET /api/projects/12/host_key', { json: forgeHostKey() })
   peer.script('POST /api/projects/12/host_key', { json: forgeHostKey({ trust: 'trusted' }) })
+  peer.script('GET /api/projects/12/registries', { json: [registry()] })
+  peer.script('PUT /api/projects/12/registries/ghcr.io', { json: registry() })
+  peer.script('DELETE /api/projects/12/registries/ghcr.io', { status: 204 })
+  peer.script('PUT /api/organizations/1/registries/ghcr.io', {
+    json: registry({ from: 'organization' }),
+  })
   peer.script('POST /api/projects/12/webhook_secret', { status: 201, json: secret })
   peer.script('POST /api/deliveries/5521/redeliver', { status: 202, json: delivery({ id: 5522 }) })
   peer.script('POST /api/servers', { status: 201, json: server({ status: 'pending' }) })

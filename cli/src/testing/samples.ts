@@ -11,6 +11,7 @@ import {
   Phase,
   Project,
   ProjectDetail,
+  Registry,
   ScheduledRun,
   Server,
   Step,
@@ -317,6 +318,16 @@ export const forgeHostKey = (more: object = {}) =>
     offered: [{ type: 'ssh-ed25519', fingerprint: `SHA256:${'B'.repeat(43)}` }],
     changed: true,
     error: null,
+    ...more,
+  })
+
+export const registry = (more: object = {}) =>
+  Registry.parse({
+    host: 'ghcr.io',
+    username: 'ada',
+    from: 'project',
+    updated_at: AT,
+    updated_by: { id: 1, name: 'Ada Lovelace' },
     ...more,
   })
 

@@ -44,6 +44,7 @@ export const LABELS = [
   'basic-auth',
   'deploy-key',
   'host-token',
+  'registry',
   'webhook-secret',
   'ca',
   'mail',

@@ -40,6 +40,7 @@ export interface Schema {
   pullRequests: PullRequestsTable
   refreshTokens: RefreshTokensTable
   refusedDeliveries: RefusedDeliveriesTable
+  registries: RegistriesTable
   replicas: ReplicasTable
   scheduleRuns: ScheduleRunsTable
   schedules: SchedulesTable
@@ -637,6 +638,16 @@ export interface RefusedDeliveriesTable {
   address: string
   provider: string | null
   reason: string
+}
+
+export interface RegistriesTable {
+  organizationId: number
+  projectId: number
+  host: string
+  username: string
+  sealed: string
+  updatedAt: number
+  updatedBy: number
 }
 
 export interface ReplicasTable {

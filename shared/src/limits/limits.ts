@@ -219,6 +219,17 @@ export const REST = {
   serversPerOrganization: 100,
 } as const
 
+/** Credentials of image registries. All of a deployment reach its server in one message, with its variables. */
+export const REGISTRIES = {
+  /** Of an organization, and of each project. */
+  most: 10,
+  /** The longest host name, and a port. */
+  hostCharacters: 259,
+  usernameCharacters: 256,
+  /** Tokens of clouds have up to 3,000 characters. */
+  passwordCharacters: 4_096,
+} as const
+
 /** Why a deployment failed: the end of the failed step's output. */
 export const DIAGNOSTICS = {
   /** For a request right after the end of a task, whose last output is still in transit. */

@@ -3,6 +3,7 @@
 // schema, messages from `vocabulary.ts`; this file has no list of its own.
 import { z } from 'zod'
 import { alternatives, join, type Path, quoted, type Report, type Span, shown } from './problem.ts'
+import { isReference } from './references.ts'
 import { isIgnoredKey } from './schema.ts'
 import { suggest } from './suggestion.ts'
 import type { Entry, ListNode, MapNode, ScalarNode, TreeNode } from './tree.ts'
@@ -153,7 +154,8 @@ function checkName(
 /** Numbers and booleans reach the process as written. */
 function asVariable({ key, value }: Entry, { report, path }: Found): string {
   const text = value.kind === 'scalar' && value.value !== null ? value.source : ''
-  if (looksLikeSecret(key) && text !== '' && typeof (value as ScalarNode).value !== 'boolean') {
+  const isWritten = text !== '' && !isReference(text)
+  if (looksLikeSecret(key) && isWritten && typeof (value as ScalarNode).value !== 'boolean') {
     const message =
       `${join(path)} looks like a secret, and everybody who can read the repository can read it; ` +
       'make it a custom variable of the environment'

@@ -2,6 +2,7 @@
 // on the tree, so that a file with other mistakes is checked too, and skips values that `check.ts` has refused.
 import { domainFault, ENVIRONMENT_DOMAIN } from './domain.ts'
 import { alternatives, join, type Path, type Report, type Span, shown } from './problem.ts'
+import { referencesIn } from './references.ts'
 import { addressOf, defaultService, sameAddress } from './routes.ts'
 import { RESULT_REPLACED } from './schema.ts'
 import { suggest } from './suggestion.ts'
@@ -192,11 +193,36 @@ const ENGINE_ARGUMENTS = ['BUILDKIT_SYNTAX', 'BUILDKIT_CACHE_MOUNT_NS']
 
 function checkArguments(services: Service[], report: Report): void {
   for (const { node, path } of services) {
-    for (const { key, keySpan } of entriesIn(childOf(childOf(node, 'build'), 'args'))) {
-      if (!ENGINE_ARGUMENTS.includes(key)) continue
+    for (const { key, keySpan, value } of entriesIn(childOf(childOf(node, 'build'), 'args'))) {
       const where = [...path, 'build', 'args', key]
-      const message = `${join(where)} is set by Berth and cannot be given here; remove it`
-      report.error(keySpan, where, 'reserved_key', message)
+      if (ENGINE_ARGUMENTS.includes(key)) {
+        const message = `${join(where)} is set by Berth and cannot be given here; remove it`
+        report.error(keySpan, where, 'reserved_key', message)
+      }
+      checkReferences(value, where, services, report)
+    }
+  }
+}
+
+function checkReferences(node: TreeNode, path: Path, services: Service[], report: Report): void {
+  for (const { written, reference } of referencesIn(textOf(node) ?? '')) {
+    const holds = `${join(path)} holds '${shown(written)}'`
+    if (!reference) {
+      const known = `a system variable, \${service.<name>.url} or a custom variable`
+      const message = `${holds}, which is not ${known}; a literal '\${' is written '$\${'`
+      report.error(node.span, path, 'invalid_value', message)
+    } else if (reference.kind === 'address') {
+      const named = services.find(({ name }) => name === reference.service)
+      if (named?.isRouted) continue
+      const routed = listed(services.filter(({ isRouted }) => isRouted).map(({ name }) => name))
+      const why = named ? 'which has no address' : 'which is not a service'
+      const message = `${holds}, ${why} (services with an address: ${routed || 'none'})`
+      report.error(node.span, path, 'unknown_service', message)
+    } else if (reference.kind === 'custom') {
+      const message =
+        `${join(path)} puts the value of ${reference.key} into the image, whose history shows it; ` +
+        "name a secret in 'build.secrets' instead"
+      report.warn(node.span, path, 'argument_in_image', message)
     }
   }
 }

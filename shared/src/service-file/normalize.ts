@@ -161,8 +161,17 @@ function buildOf(written: WrittenDocker['build']): DockerService['build'] {
     dockerfile = 'Dockerfile',
     target,
     args,
+    secrets = [],
+    ssh,
   } = typeof written === 'string' ? { context: written } : written
-  return { context, dockerfile, target: target ?? null, args: variables(args) }
+  return {
+    context,
+    dockerfile,
+    target: target ?? null,
+    args: variables(args),
+    secrets,
+    ssh: ssh !== undefined,
+  }
 }
 
 const namesNoCheck = (written: WrittenDocker['health']): boolean =>

@@ -106,7 +106,7 @@ const CASES: Record<ProblemCode, [source: string, message: string][]> = {
     ],
     [
       'docker: { services: { web: { build: »8, port: 80 } } }',
-      "docker.services.web.build must be a path inside the repository, relative, without '..', or a map with context, dockerfile, target, args, got number 8; put it in quotes",
+      "docker.services.web.build must be a path inside the repository, relative, without '..', or a map with context, dockerfile, target, args, secrets, ssh, got number 8; put it in quotes",
     ],
     ['manual: { deploy: »x }', 'manual.deploy must be a list of commands, got text "x"'],
     [
@@ -134,6 +134,22 @@ const CASES: Record<ProblemCode, [source: string, message: string][]> = {
     [
       'manual: { deploy: [x], shared: [»a/b, a/] }',
       "manual.shared has 'a', which holds 'a/b'; remove 'a/b'",
+    ],
+    [
+      'docker: { services: { web: { build: { args: { A: »"${service.web}" } } } } }',
+      "docker.services.web.build.args.A holds '${service.web}', which is not a system variable, ${service.<name>.url} or a custom variable; a literal '${' is written '$${'",
+    ],
+    [
+      'docker: { services: { web: { build: { args: { A: »"${BERTH_X}" } } } } }',
+      "docker.services.web.build.args.A holds '${BERTH_X}', which is not a system variable, ${service.<name>.url} or a custom variable; a literal '${' is written '$${'",
+    ],
+    [
+      'docker: { services: { web: { build: { args: { A: »"a ${hidden" } } } } }',
+      "docker.services.web.build.args.A holds '${', which is not a system variable, ${service.<name>.url} or a custom variable; a literal '${' is written '$${'",
+    ],
+    [
+      'docker: { services: { web: { build: { ssh: »default } } } }',
+      'docker.services.web.build.ssh must be deploy, for the project\'s deploy key, got "default"',
     ],
     [
       'version: »2\nmanual: { deploy: [x] }',
@@ -171,7 +187,7 @@ const CASES: Record<ProblemCode, [source: string, message: string][]> = {
     ],
     [
       'docker: { services: { web: { build: »../up } } }',
-      'docker.services.web.build must be a path inside the repository, relative, without \'..\', or a map with context, dockerfile, target, args, got "../up"',
+      'docker.services.web.build must be a path inside the repository, relative, without \'..\', or a map with context, dockerfile, target, args, secrets, ssh, got "../up"',
     ],
     [
       'manual: { deploy: [x] }\nactions: { a: { run: x, artifacts: { paths: [»"**/**/**/**/**/{a,b}"] } } }',
@@ -248,6 +264,14 @@ const CASES: Record<ProblemCode, [source: string, message: string][]> = {
       'docker: { services: { web: { image: a } } }\nactions: { a: { run: x, service: »api } }',
       "actions.a names service 'api', which is not a docker service (services: web)",
     ],
+    [
+      'docker: { services: { web: { port: 1, build: { args: { A: »"x ${service.api.url}" } } } } }',
+      "docker.services.web.build.args.A holds '${service.api.url}', which is not a service (services with an address: web)",
+    ],
+    [
+      'docker: { services: { web: { build: { args: { A: »"${service.db.url}" } } }, db: { image: a } } }',
+      "docker.services.web.build.args.A holds '${service.db.url}', which has no address (services with an address: none)",
+    ],
   ],
   unknown_volume: [
     [
@@ -323,6 +347,12 @@ const CASES: Record<ProblemCode, [source: string, message: string][]> = {
     [
       'docker: { services: { web: { build: { args: { »BERTH_A: b } } } } }',
       "variable name 'BERTH_A' is set by Berth and cannot be given here; choose another name",
+    ],
+  ],
+  argument_in_image: [
+    [
+      'docker: { services: { web: { build: { args: { TOKEN: »"${NPM_TOKEN}", REAL: "$${NPM_TOKEN}" } } } } }',
+      "docker.services.web.build.args.TOKEN puts the value of NPM_TOKEN into the image, whose history shows it; name a secret in 'build.secrets' instead",
     ],
   ],
   deprecated_result: [

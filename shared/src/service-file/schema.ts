@@ -76,14 +76,38 @@ const buildMap = map({
   context: about(relativePath, "Folder sent to the build. Default '.'.").optional(),
   dockerfile: about(relativePath, "Relative to the context. Default 'Dockerfile'.").optional(),
   target: about(buildTarget, 'Build stage to stop at.').optional(),
-  args: about(env, 'Build arguments. They stay in the image: never a secret.').optional(),
+  args: about(
+    env,
+    'Build arguments. They stay in the image: never a secret. May use the system variables, ' +
+      `\${service.<name>.url} for the address of another service, and \${NAME} for a custom ` +
+      `variable; $\${ is a literal \${.`,
+  ).optional(),
+  secrets: list(
+    envKey,
+    { noun: 'variable', expects: 'a list of variables', max: SERVICE_FILE.env, isUnique: true },
+    {
+      description:
+        'Custom variables for RUN --mount=type=secret,id=NAME. They stay out of the image, its ' +
+        'history and the cache.',
+      examples: [['NPM_TOKEN']],
+    },
+  ).optional(),
+  ssh: say(
+    z.enum(['deploy']),
+    { expects: "deploy, for the project's deploy key" },
+    {
+      description:
+        "deploy: RUN --mount=type=ssh may sign with the project's deploy key. The key itself " +
+        'never reaches the build.',
+    },
+  ).optional(),
 })
 
 const dockerService = map(
   {
     build: say(
       z.union([relativePath, buildMap]),
-      { expects: `${RELATIVE}, or a map with context, dockerfile, target, args` },
+      { expects: `${RELATIVE}, or a map with context, dockerfile, target, args, secrets, ssh` },
       { description: "Build context in the repository, or a map. Either 'build' or 'image'." },
     ).optional(),
     image: image.optional(),

@@ -84,7 +84,12 @@ interface Build {
   context: string
   dockerfile: string
   target: string | null
+  /** As written: `references.ts` finds what stands for another value. */
   args: Variables
+  /** Custom variables for `RUN --mount=type=secret`. */
+  secrets: string[]
+  /** `RUN --mount=type=ssh` may sign with the project's deploy key. */
+  ssh: boolean
 }
 
 export interface ManualService extends Routing {

@@ -13,6 +13,7 @@ import {
   type OwnerSettings,
   ownedFilter,
 } from './names.ts'
+import { authFor, type RegistryCredentials } from './registries.ts'
 
 export interface Image {
   /** `sha256:…` of its configuration. */
@@ -94,6 +95,7 @@ function toImage(raw: ImageInspectInfo): Image {
 }
 
 export interface PullOptions {
+  registries?: RegistryCredentials
   signal?: AbortSignal
   /** Lines for the log, one per layer and state, without progress bars. */
   onText?: (text: string) => void
@@ -116,7 +118,7 @@ interface PullMessage {
 export async function pullImage(
   engine: Engine,
   reference: string,
-  { signal, onText }: PullOptions = {},
+  { registries = new Map(), signal, onText }: PullOptions = {},
 ): Promise<PulledImage> {
   const silence = new AbortController()
   const timer = setTimeout(() => silence.abort(), ENGINE.pullSilenceMs)
@@ -126,7 +128,8 @@ export async function pullImage(
       timeoutMs: ENGINE.pullSilenceMs,
       signal: signal ? AbortSignal.any([signal, silence.signal]) : silence.signal,
     })
-    const stream = await docker.createImage({ fromImage: withTag(reference) })
+    const auth = authFor(registries, reference)
+    const stream = await docker.createImage(auth, { fromImage: withTag(reference) })
     for await (const message of readMessages<PullMessage>(stream as Readable)) {
       timer.refresh()
       if (message.error) throw refusal(message.error)
@@ -150,11 +153,25 @@ export async function pullImage(
   return { imageId: raw.Id, digest: pinned ?? raw.RepoDigests?.[0] ?? '' }
 }
 
+/** Asks the registry whether this image can be had. Throws its refusal. */
+export async function lookUpImage(
+  engine: Engine,
+  reference: string,
+  registries: RegistryCredentials,
+  signal?: AbortSignal,
+): Promise<void> {
+  const options = { timeoutMs: ENGINE.lookMs, ...(signal ? { signal } : {}) }
+  const image = await getImage(engine, withTag(reference), options)
+  const authconfig = authFor(registries, reference)
+  await image.distribution(authconfig ? { authconfig } : {})
+}
+
 const refusal = (message: string): EngineError => {
   return new EngineError(saysDiskFull(message) ? 'disk_full' : 'refused', message.trim())
 }
 
-const withTag = (reference: string): string =>
+/** `postgres` is `postgres:latest`. */
+export const withTag = (reference: string): string =>
   /@|:[^/]+$/.test(reference) ? reference : `${reference}:latest`
 
 export async function tagImage(engine: Engine, reference: string, name: string): Promise<void> {

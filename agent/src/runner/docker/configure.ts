@@ -6,23 +6,26 @@ import { join } from 'node:path'
 import { type DockerService, isDatabaseImage } from '@berth/shared/service-file'
 import { FailureCode } from '@berth/shared/wire'
 import { replaceFile } from '../../machine/atomic-files.ts'
+import { readSigningKey, type SigningKey } from '../../machine/docker/build/ssh-agent.ts'
 import { type EngineFacts, engineFacts, engineFactsAgain } from '../../machine/docker/engine.ts'
 import { EngineError } from '../../machine/docker/engine-error.ts'
 import { writeSecretFile } from '../../machine/files.ts'
 import { locateProgram } from '../../machine/process/programs.ts'
 import { serverName } from '../../machine/server-settings.ts'
+import { fingerprint } from '../../machine/spec-key.ts'
 import { guardServer } from '../../resources/firewall.ts'
 import { type Attempt, need } from '../attempt.ts'
 import { missing, StepFailure } from '../failure.ts'
-import { renderEnvFile, renderShellFile } from '../plan/variable-files.ts'
+import { resolveBuild } from '../plan/build-values.ts'
+import { renderEnvFile, renderShellFile, type Values } from '../plan/variable-files.ts'
 import { resolveVariables, weakerAdditions } from '../plan/variables.ts'
-import { requireProxy } from '../routing.ts'
+import { requireProxy, routingOf } from '../routing.ts'
 import { readCustom } from '../steps/configure.ts'
 import { checkDiskSpace } from '../steps/disk-space.ts'
 import { beginFetch } from '../steps/fetch.ts'
 import { remembered } from '../warm-up.ts'
-import { LAUNCH_PROGRAM, type VariableFiles } from './container-spec.ts'
-import { dockerOf, dockerSectionOf, lastDocker } from './docker-context.ts'
+import { buildText, LAUNCH_PROGRAM, type VariableFiles } from './container-spec.ts'
+import { dockerOf, dockerSectionOf, isUntrusted, lastDocker } from './docker-context.ts'
 import { recoverDockerLeftovers } from './leftovers.ts'
 
 const OLDEST = [20, 10] as const
@@ -121,13 +124,71 @@ function adviseOnVariables(
   )
 }
 
+/** Without a slash at the end, so that a file can append a path. */
+function addressesOf(attempt: Attempt): Map<string, string> {
+  const { routes, edge } = routingOf(attempt)
+  return new Map(
+    routes.map(({ service, host, path }) => {
+      const url = edge.urlOf(host, path) || `http://${host}${path}` // a port that is not open yet
+      return [service, url.replace(/\/+$/, '')]
+    }),
+  )
+}
+
+function readyKey(attempt: Attempt, service: string): SigningKey {
+  try {
+    return readSigningKey(attempt.secrets.deployKey)
+  } catch (error) {
+    const why = `the project's deploy key cannot be used: ${(error as Error).message}.`
+    throw new StepFailure(FailureCode.BUILD_FAILED, `${service}: ${why}`)
+  }
+}
+
+/** Before the first build, so that a missing value costs no time. */
+function readyBuilds(attempt: Attempt, custom: Values): void {
+  const isFork = isUntrusted(attempt)
+  const addresses = addressesOf(attempt)
+  for (const service of dockerSectionOf(attempt).services) {
+    if (!service.build) continue
+    const { name } = service
+    const system = attempt.spec.systemVariables
+    const values = resolveBuild(service.build, { custom, system, addresses, isFork })
+    if (values.missing.length > 0) throw missingValues(name, values.missing)
+    if (values.withheld.length > 0) {
+      const message = `${name} is built without ${values.withheld.join(', ')}: builds of a fork's code get no values.`
+      attempt.output.say(`Warning: ${message}`)
+      attempt.report.warning('fork_without_values', message, 'variables')
+    }
+    const sshKey = values.wantsKey ? readyKey(attempt, name) : undefined
+    const { args, secrets } = values
+    const key = sshKey?.blob.toString('base64') ?? ''
+    const text = buildText(service, { args, secrets, key })
+    const hidden = JSON.stringify(['values', [...secrets], key])
+    dockerOf(attempt).builds.set(name, {
+      args,
+      secrets,
+      sshKey,
+      cacheKey: secrets.size > 0 || sshKey ? fingerprint(attempt.settings, hidden) : undefined,
+      mark: fingerprint(attempt.settings, text),
+    })
+  }
+}
+
+function missingValues(service: string, keys: string[]): StepFailure {
+  const names = keys.join(', ')
+  const what = keys.length > 1 ? 'custom variables that are' : 'a custom variable that is'
+  const message = `The build of ${service} needs ${what} not set: ${names}. Set it: berth vars set ${keys[0]}`
+  return new StepFailure(FailureCode.BUILD_FAILED, message)
+}
+
 export async function writeDockerVariables(attempt: Attempt): Promise<void> {
   const docker = dockerOf(attempt)
   const { services } = dockerSectionOf(attempt)
+  const values = readCustom(attempt)
   const resolved = resolveVariables({
     section: {},
     // an environment of a fork starts with none, so a member set these values for this very code
-    custom: readCustom(attempt),
+    custom: values,
     autoPorts: new Map(),
     defaultService: undefined,
     system: attempt.spec.systemVariables,
@@ -144,13 +205,14 @@ export async function writeDockerVariables(attempt: Attempt): Promise<void> {
     const given = [...resolved.values].filter(([key]) => !isHidden(key))
     const all = [...new Map([...own, ...given])]
     adviseOnVariables(attempt, service, custom)
-    const values = new Map(all.sort(([a], [b]) => (a < b ? -1 : 1)))
+    const sorted = new Map(all.sort(([a], [b]) => (a < b ? -1 : 1)))
     const files = variableFiles(attempt, name)
     // 0444 in a folder that only root can enter: the engine mounts the files, and the image's user can read them
-    writeSecretFile(files.shell, renderShellFile(values), undefined, 0o444)
-    writeSecretFile(files.env, renderEnvFile(values), undefined, 0o444)
-    docker.values.set(name, values)
+    writeSecretFile(files.shell, renderShellFile(sorted), undefined, 0o444)
+    writeSecretFile(files.env, renderEnvFile(sorted), undefined, 0o444)
+    docker.values.set(name, sorted)
   }
+  readyBuilds(attempt, values)
   docker.limits = need(attempt, 'limits')
   const count = resolved.secretKeys.length
   attempt.output.say(

@@ -183,8 +183,23 @@ export function specText(
   })
 }
 
+interface BuildInput {
+  args: Readonly<Record<string, string>>
+  secrets: ReadonlyMap<string, string>
+  /** The public part of the key that the build may sign with; empty: none. */
+  key: string
+}
+
 /** What an image is built from; together with the commit it decides whether a kept image can be reused. */
-export const buildText = (service: DockerService): string =>
-  JSON.stringify({ name: service.name, ...service.build })
+export function buildText({ name, build }: DockerService, values: BuildInput): string {
+  const { secrets: _names, ssh: _ssh, ...settings } = build ?? {}
+  const hidden = values.secrets.size > 0 || values.key !== ''
+  return JSON.stringify({
+    name,
+    ...settings,
+    args: values.args,
+    ...(hidden && { secrets: [...values.secrets], key: values.key }),
+  })
+}
 
 export const shortId = (imageId: string): string => imageId.replace(/^sha256:/, '').slice(0, 7)

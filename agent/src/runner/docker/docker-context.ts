@@ -1,9 +1,12 @@
 // What the steps of a docker deployment share beyond the attempt and its routes: the engine, and what earlier steps
 // created. The first step that needs it opens it; opening has no effect.
+import { registryHost } from '@berth/shared'
 import type { DockerSection, DockerService } from '@berth/shared/service-file'
+import type { SigningKey } from '../../machine/docker/build/ssh-agent.ts'
 import { type Engine, openEngine } from '../../machine/docker/engine.ts'
 import type { ImageHealthcheck } from '../../machine/docker/images.ts'
 import { labelsOf } from '../../machine/docker/names.ts'
+import type { RegistryCredentials } from '../../machine/docker/registries.ts'
 import { type Attempt, need } from '../attempt.ts'
 import { PartKey } from '../parts.ts'
 import type { Limits } from '../plan/ceilings.ts'
@@ -17,6 +20,17 @@ export interface ReadyImage extends ImageFacts {
   /** `postgres@sha256:…`; for a build, the image's own id. */
   digest: string
   healthcheck: ImageHealthcheck | undefined
+}
+
+/** What a build gets besides the files of the commit. */
+export interface ReadyBuild {
+  args: Record<string, string>
+  secrets: Map<string, string>
+  sshKey: SigningKey | undefined
+  /** Identifies the values without revealing them; undefined: no secret and no key. */
+  cacheKey: string | undefined
+  /** Identifies everything that the image is built from, except its commit. */
+  mark: string
 }
 
 export interface Placed {
@@ -38,6 +52,10 @@ interface DockerContext {
   readonly beganAt: number
   /** All variables of a service, by service. */
   readonly values: Map<string, Values>
+  /** By service that is built. */
+  readonly builds: Map<string, ReadyBuild>
+  /** The check of all base images, which the first build begins. */
+  bases: Promise<void> | undefined
   limits: Map<string, Limits>
   readonly images: Map<string, ReadyImage>
   readonly containers: Map<string, Placed>
@@ -59,6 +77,8 @@ export function dockerOf(attempt: Attempt): DockerContext {
     dataRoot: undefined,
     beganAt: Date.now(),
     values: new Map(),
+    builds: new Map(),
+    bases: undefined,
     limits: new Map(),
     images: new Map(),
     containers: new Map(),
@@ -86,6 +106,17 @@ export const lastDocker = (attempt: Attempt): DockerPlan | undefined =>
 
 export const isUntrusted = (attempt: Attempt): boolean =>
   attempt.spec.environment?.untrusted ?? false
+
+/** Credentials of registries, by host. An environment of a fork has none. */
+export function registriesOf(attempt: Attempt): RegistryCredentials {
+  if (isUntrusted(attempt)) return new Map()
+  return new Map(
+    attempt.secrets.registries.map(({ host, username, password }) => [
+      registryHost(host),
+      { username, password: Buffer.from(password).toString('utf8') },
+    ]),
+  )
+}
 
 /** Labels of everything that this attempt creates in the engine. */
 export function labels(

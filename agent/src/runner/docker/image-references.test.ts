@@ -1,7 +1,8 @@
 // What a Dockerfile may name, checked before a build: the spellings of image names and of the line that names a
 // frontend.
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: arguments of a Dockerfile, not of JavaScript
 import { describe, expect, it } from 'vitest'
-import { findDockerfileFault, isOwnImage } from './image-references.ts'
+import { baseImages, findDockerfileFault, isOwnImage } from './image-references.ts'
 
 const isName = (name: string): boolean => /^berth\/e\d+-/.test(name)
 const isOurs = (reference: string): boolean => isOwnImage(reference, isName)
@@ -65,4 +66,31 @@ describe('a frontend', () => {
   it('cannot be named in JSON', () => {
     expect(fault('{"syntax": "other/program"}')).toBe('a Dockerfile cannot begin with `{`.')
   })
+})
+
+it.each<[string, string, string[]]>([
+  ['one', 'FROM node:24\nRUN true\n', ['node:24']],
+  ['stages', 'FROM a AS one\nFROM b as two\nCOPY --from=ONE /x /\nFROM two\n', ['b', 'a']],
+  ['an unused stage', 'FROM missing AS x\nFROM b\n', ['b']],
+  ['a number', 'FROM a\nFROM b\nCOPY --from=0 /x /\n', ['b', 'a']],
+  [
+    'an image to copy from',
+    'FROM a\nRUN --mount=type=bind,from=tools:1,target=/t x\n',
+    ['a', 'tools:1'],
+  ],
+  ['scratch', 'FROM scratch\n', []],
+  ['arguments', 'ARG TAG=24 OS\nFROM --platform=linux/amd64 "node:${TAG}-$OS"\n', ['node:24-slim']],
+  ['a default', 'FROM node:${NOPE:-7}\n', ['node:7']],
+  ['an unknown argument', 'FROM node:$NOPE\n', []],
+  ['lines in parts', '# FROM no\nFROM \\\n  # note\n  node:24\n', ['node:24']],
+  ['another escape', '# escape=`\nFROM node:24\n', []],
+])('finds the base images of %s', (_name, source, images) => {
+  expect(baseImages(source, { args: { OS: 'slim' }, target: null })).toEqual(images)
+})
+
+it('stops at the target', () => {
+  const source = 'FROM a AS one\nFROM b AS two\n'
+  expect(baseImages(source, { args: {}, target: 'one' })).toEqual(['a'])
+  expect(baseImages(source, { args: {}, target: '0' })).toEqual(['a'])
+  expect(baseImages(source, { args: {}, target: 'nope' })).toEqual([])
 })

@@ -1,9 +1,9 @@
 // Phase build: every service gets an image, either built from the checkout or pulled and pinned to the registry's
-// digest. A kept image of the same commit and settings is reused; a rollback is just that. Invariant: the row of an
-// image is committed before the image can exist, and no value of a variable reaches a build.
+// digest. A kept image of the same commit, settings and values is reused; a rollback is just that. Invariant: the row
+// of an image is committed before the image can exist, and a build gets only the values that its file names.
 import { availableParallelism } from 'node:os'
 import { join, relative } from 'node:path'
-import { SERVER_SETTINGS } from '@berth/shared'
+import { registryOf, SERVER_SETTINGS } from '@berth/shared'
 import type { DockerService } from '@berth/shared/service-file'
 import { FailureCode, LogSource } from '@berth/shared/wire'
 import type { ObjectRow } from '../../journal/objects.ts'
@@ -15,11 +15,19 @@ import {
   readDockerfile,
 } from '../../machine/docker/build/build.ts'
 import { resolveInside } from '../../machine/docker/build/context.ts'
-import { nameOf } from '../../machine/docker/build/failure.ts'
+import { baseImageMissing, nameOf } from '../../machine/docker/build/failure.ts'
 import type { BuildBounds } from '../../machine/docker/build/fence.ts'
 import { EngineError } from '../../machine/docker/engine-error.ts'
-import { findPulled, inspectImage, pullImage, tagImage } from '../../machine/docker/images.ts'
+import {
+  findPulled,
+  inspectImage,
+  lookUpImage,
+  pullImage,
+  tagImage,
+  withTag,
+} from '../../machine/docker/images.ts'
 import { hideImage, isImageName, labelsOf, shownImage } from '../../machine/docker/names.ts'
+import { caseOf, isAway, registryAdvice, troubleOf } from '../../machine/docker/registries.ts'
 import type { SlotKind } from '../../machine/process/slots.ts'
 import { readServerSettings } from '../../machine/server-settings.ts'
 import { fingerprint } from '../../machine/spec-key.ts'
@@ -29,9 +37,16 @@ import { StepFailure } from '../failure.ts'
 import type { MemoryLimit } from '../plan/build-limits.ts'
 import { guardDiskSpace } from '../steps/disk-space.ts'
 import { awaitSlot } from '../steps/slot.ts'
-import { buildText } from './container-spec.ts'
-import { dockerOf, dockerServiceOf, isUntrusted, type ReadyImage } from './docker-context.ts'
-import { findDockerfileFault, isOwnImage, NOT_SHARED } from './image-references.ts'
+import {
+  dockerOf,
+  dockerSectionOf,
+  dockerServiceOf,
+  isUntrusted,
+  type ReadyBuild,
+  type ReadyImage,
+  registriesOf,
+} from './docker-context.ts'
+import { baseImages, findDockerfileFault, isOwnImage, NOT_SHARED } from './image-references.ts'
 
 /** Runs `act` in one of the server's slots and within the timeout of the step. */
 async function withSlot<T>(
@@ -81,16 +96,18 @@ const rowOf = (
   return { kind, name, environmentId, taskId, attemptId, service, state: 'making', facts }
 }
 
-/** What the image of a service is built from, without its commit. */
-const buildMark = (attempt: Attempt, service: DockerService): string =>
-  fingerprint(attempt.settings, buildText(service))
+const readyBuildOf = (attempt: Attempt, name: string): ReadyBuild => {
+  const found = dockerOf(attempt).builds.get(name)
+  if (!found) throw new Error(`the build of ${name} is not ready`)
+  return found
+}
 
 async function findKept(attempt: Attempt, service: DockerService): Promise<ObjectRow | undefined> {
   const { kind } = attempt.spec
   if (kind.case === 'deploy' && kind.value.noCache) return undefined
   const { environmentId, taskId } = attempt.assignment
   const commit = need(attempt, 'commit').sha
-  const build = buildMark(attempt, service)
+  const build = readyBuildOf(attempt, service.name).mark
   const rows = attempt.ledger.objects.list({ environmentId, kind: 'image' }).toReversed()
   for (const row of rows) {
     const isSame = row.service === service.name && row.facts.commit === commit
@@ -211,14 +228,84 @@ const isOurs =
   (reference: string): boolean =>
     isOwnImage(reference, (name) => isImageName(attempt.settings, name))
 
+/** Images that a private registry gave to some environment of this server. */
+const privatelyPulled = (attempt: Attempt): Set<string> =>
+  new Set(
+    attempt.ledger.objects
+      .list({ kind: 'pulled' })
+      .filter(({ facts }) => facts.isPrivate === true)
+      .map(({ name }) => withTag(name)),
+  )
+
+/** Throws when the registry does not give the image to this environment; what is unclear is left to the build. */
+async function requireBase(
+  attempt: Attempt,
+  dockerfile: string,
+  reference: string,
+  isHere: boolean,
+): Promise<void> {
+  const { engine } = dockerOf(attempt)
+  const registries = registriesOf(attempt)
+  try {
+    await lookUpImage(engine, reference, registries, attempt.interruption.signal)
+  } catch (error) {
+    attempt.interruption.throwIfFired()
+    if (!(error instanceof EngineError) || error.kind === 'unavailable') return
+    const trouble = troubleOf(error.message)
+    if (trouble === 'other' || (isHere && trouble !== 'denied')) return
+    const isPinned = reference.includes('@')
+    if (trouble === 'away' && isPinned) return // the engine may have it in its cache
+    const advice = registryAdvice(
+      error.message,
+      caseOf(registries, reference, isUntrusted(attempt)),
+    )
+    const message = baseImageMissing(reference, error.message.replace(/\.$/, ''), advice)
+    throw new StepFailure(FailureCode.BUILD_FAILED, `${dockerfile}: ${message}`)
+  }
+}
+
+/**
+ * Base images of a service that was never built here must exist, before time goes into the build of another one. An
+ * image that another environment got with its credentials is used only if this one's registry access allows it.
+ */
+async function checkBasesOf(attempt: Attempt, service: DockerService): Promise<void> {
+  const { build } = service
+  if (!build) return
+  const { environmentId, taskId } = attempt.assignment
+  const wasBuilt = attempt.ledger.objects
+    .list({ environmentId, kind: 'image' })
+    .some((row) => row.service === service.name && row.taskId !== taskId)
+  const { args } = readyBuildOf(attempt, service.name)
+  const source = readDockerfile(findContext(attempt, build))
+  const isGuarded = privatelyPulled(attempt)
+  for (const reference of baseImages(source, { args, target: build.target })) {
+    if (isOurs(attempt)(reference)) continue // the build says why not
+    const isHere = (await inspectImage(dockerOf(attempt).engine, reference)) !== undefined
+    if (isHere ? !isGuarded.has(withTag(reference)) : wasBuilt) continue
+    await requireBase(attempt, build.dockerfile, reference, isHere)
+  }
+}
+
+/** Once for all services of the deployment. */
+function checkBases(attempt: Attempt): Promise<void> {
+  const docker = dockerOf(attempt)
+  const { services } = dockerSectionOf(attempt)
+  docker.bases ??= Promise.all(services.map((service) => checkBasesOf(attempt, service))).then(
+    () => undefined,
+  )
+  return docker.bases
+}
+
 async function build(attempt: Attempt, service: DockerService, tag: string): Promise<string> {
   const { engine, dataRoot } = dockerOf(attempt)
   const { environmentId } = attempt.assignment
+  const values = readyBuildOf(attempt, service.name)
   const settings = service.build
   if (!settings) throw new Error(`service ${service.name} is not built`)
   const context = findContext(attempt, settings)
   const fault = findDockerfileFault(readDockerfile(context), isOurs(attempt))
   if (fault) throw new StepFailure(FailureCode.BUILD_FAILED, `${settings.dockerfile}: ${fault}`)
+  await checkBases(attempt)
   const { kind } = attempt.spec
   const follow = follower(attempt)
   const timeoutMs =
@@ -228,7 +315,14 @@ async function build(attempt: Attempt, service: DockerService, tag: string): Pro
       const { imageId } = await buildImage(engine, {
         ...context,
         target: settings.target,
-        args: settings.args,
+        args: values.args,
+        grants: {
+          secrets: values.secrets,
+          sshKey: values.sshKey,
+          registries: registriesOf(attempt),
+        },
+        cacheKey: values.cacheKey,
+        isFork: isUntrusted(attempt),
         tag,
         // no label may differ between deployments: the same build must produce the same image
         labels: labelsOf(attempt.settings, { environmentId, service: service.name }),
@@ -255,7 +349,7 @@ export async function buildService(attempt: Attempt, name: string): Promise<void
   const service = dockerServiceOf(attempt, name)
   const shown = shownImage(attempt.settings, environmentId, name, taskId)
   const tag = hideImage(shown)
-  const facts = { commit: need(attempt, 'commit').sha, build: buildMark(attempt, service) }
+  const facts = { commit: need(attempt, 'commit').sha, build: readyBuildOf(attempt, name).mark }
   const kept = await findKept(attempt, service)
   attempt.ledger.objects.put(rowOf(attempt, 'image', tag, name, facts))
   if (kept) {
@@ -269,31 +363,33 @@ export async function buildService(attempt: Attempt, name: string): Promise<void
   attempt.output.say(`Image ${shown} is ${image.id}.`)
 }
 
-/** The registry cannot be reached, as opposed to refusing. */
-const isAway = (message: string): boolean =>
-  /dial tcp|lookup |i\/o timeout|connection refused|no route to host|network is unreachable|TLS handshake timeout|Client\.Timeout|no such host|EOF/i.test(
-    message,
-  )
-
 async function pull(
   attempt: Attempt,
   name: string,
   reference: string,
 ): Promise<{ id: string; digest: string }> {
   const { engine } = dockerOf(attempt)
+  const registries = registriesOf(attempt)
+  const onText = (text: string): void => attempt.output.say(text)
   try {
     const found = await withSlot(attempt, 'pull', name, DOCKER_STEPS.pullMs, (signal) =>
-      pullImage(engine, reference, { signal, onText: (text) => attempt.output.say(text) }),
+      pullImage(engine, reference, { registries, signal, onText }),
     )
     return { id: found.imageId, digest: found.digest }
   } catch (error) {
     if (!(error instanceof EngineError)) throw error
     attempt.interruption.throwIfFired()
     if (error.kind === 'unavailable' || error.kind === 'disk_full') throw error
-    const here = isAway(error.message) ? await findPulled(engine, reference) : undefined
+    const mayReuse =
+      registries.has(registryOf(reference)) || !privatelyPulled(attempt).has(withTag(reference))
+    const here = mayReuse && isAway(error.message) ? await findPulled(engine, reference) : undefined
     if (!here) {
       const message = `\`${reference}\`: ${error.message}.`.replace(/\.\.$/, '.')
-      throw new StepFailure(FailureCode.IMAGE_PULL_FAILED, message)
+      const advice = registryAdvice(
+        error.message,
+        caseOf(registries, reference, isUntrusted(attempt)),
+      )
+      throw new StepFailure(FailureCode.IMAGE_PULL_FAILED, `${message}${advice}`)
     }
     const message = `${reference} could not be pulled (${error.message}); the image that is on this server is used.`
     attempt.output.say(`Warning: ${message}`)
@@ -313,12 +409,15 @@ export async function pullService(attempt: Attempt, name: string): Promise<void>
   const brought = attempt.ledger.objects
     .list({ kind: 'pulled' })
     .filter((row) => row.name === reference)
-  const isKnown = brought.some((row) => row.environmentId === environmentId)
+  const known = brought.find((row) => row.environmentId === environmentId)
   // the agent must not remove an image that it did not pull; one that several environments use goes with the last of
   // them
   const isForeign = brought.length === 0 && (await findPulled(docker.engine, reference))
-  if (!isKnown && !isForeign)
-    attempt.ledger.objects.put(rowOf(attempt, 'pulled', reference, name, {}))
+  const isPrivate = registriesOf(attempt).has(registryOf(reference))
+  if (!known && !isForeign)
+    attempt.ledger.objects.put(rowOf(attempt, 'pulled', reference, name, { isPrivate }))
+  else if (known && isPrivate)
+    attempt.ledger.objects.put({ ...known, facts: { ...known.facts, isPrivate } })
   const pulled = await pull(attempt, name, reference)
   const image = await ready(attempt, pulled.id, { reference, digest: pulled.digest || pulled.id })
   docker.images.set(name, image)

@@ -7,8 +7,10 @@ import { listEdgeRevisions } from '../../store/environments/edge.ts'
 import { type Environment, findEnvironment } from '../../store/environments/environments.ts'
 import { listSealedVariables } from '../../store/environments/variables.ts'
 import { findProject, type Project } from '../../store/projects/projects.ts'
+import { listSealedRegistries } from '../../store/projects/registries.ts'
 import { authPlace } from '../projects/basic-auth.ts'
 import { deployKeyPlace } from '../projects/projects.ts'
+import { registryPlace } from '../projects/registries.ts'
 import { variablePlace } from './variables.ts'
 
 interface AuthValue {
@@ -19,6 +21,8 @@ interface AuthValue {
 interface DispatchValues {
   deployKey: Uint8Array
   variables: { key: string; value: Uint8Array }[]
+  /** The project's own and, for other hosts, its organization's. None for an environment of a fork. */
+  registries: { host: string; username: string; password: Uint8Array }[]
   /** Undefined if the environment has no Basic Auth. */
   basicAuth: AuthValue | undefined
 }
@@ -35,8 +39,25 @@ export async function readValuesForDispatch(
       key: v.key,
       value: ctx.secretStore.open('variable', variablePlace(environment, v.key), v.sealed),
     })),
+    registries: environment.fromFork ? [] : await readRegistries(ctx, project),
     basicAuth: readAuth(ctx, project, environment),
   })
+}
+
+async function readRegistries(
+  ctx: Context,
+  project: Project,
+): Promise<DispatchValues['registries']> {
+  const { id: projectId, organizationId } = project
+  const rows = await listSealedRegistries(ctx.db, { organizationId, projectId })
+  const own = new Set(rows.filter((row) => row.projectId === projectId).map(({ host }) => host))
+  return rows
+    .filter((row) => row.projectId === projectId || !own.has(row.host))
+    .map((row) => ({
+      host: row.host,
+      username: row.username,
+      password: ctx.secretStore.open('registry', registryPlace(row), row.sealed),
+    }))
 }
 
 function readAuth(ctx: Context, project: Project, environment: Environment): AuthValue | undefined {

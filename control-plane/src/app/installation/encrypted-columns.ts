@@ -10,6 +10,7 @@ import { webhookSecretPlace } from '../forges/webhook-secrets.ts'
 import { mailPlace } from '../people/mail.ts'
 import { authPlace } from '../projects/basic-auth.ts'
 import { deployKeyPlace } from '../projects/projects.ts'
+import { registryPlace } from '../projects/registries.ts'
 import { CA_PLACE, COOKIE_PLACE } from './setup.ts'
 
 export interface EncryptedColumn extends SealedColumn {
@@ -65,6 +66,21 @@ const OF_ORGANIZATIONS: readonly EncryptedColumn[] = [
     label: 'host-token',
     placeOf: (row, organizationId) =>
       forgeTokenPlace({ id: idOf(row), organizationId, repoUrl: String(row.repoUrl) }),
+  },
+  {
+    table: 'registries',
+    column: 'sealed',
+    key: ['organization_id', 'project_id', 'host'],
+    more: ['username'],
+    owner: 'organization',
+    label: 'registry',
+    placeOf: (row, organizationId) =>
+      registryPlace({
+        organizationId,
+        projectId: Number(row.projectId),
+        host: String(row.host),
+        username: String(row.username),
+      }),
   },
   ...(['projects', 'environments'] as const).map(
     (table): EncryptedColumn => ({

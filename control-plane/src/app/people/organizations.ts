@@ -21,6 +21,7 @@ import {
   insertOrganization,
 } from '../../store/people/people.ts'
 import { deleteBoundTokens } from '../../store/people/tokens.ts'
+import { deleteRegistriesOf } from '../../store/projects/registries.ts'
 import { listServers } from '../../store/servers/servers.ts'
 import { requirePermission, requirePlatformAdmin, requireScope } from '../core/access.ts'
 import { auditCaller } from '../core/audit.ts'
@@ -168,6 +169,7 @@ export async function endOrganization(
     await deleteBoundTokens(c.db, id, undefined, c.now)
     await deleteOpenInvitations(c.db, id)
     await deleteMembers(c.db, id)
+    await deleteRegistriesOf(c.db, id)
     await updateOrganization(c.db, id, { slug: `~${id}`, removedAt: c.now })
     const details = { name: organization.name, slug: organization.slug }
     await auditCaller(c, caller, id, 'organization.delete', ['organization', id], details)

@@ -190,6 +190,10 @@ async function makeSecrets(
       key: v.key,
       value: v.value,
     })),
+    registries: values.registries.map((registry) => ({
+      $typeName: 'berth.agent.v1.RegistryCredential' as const,
+      ...registry,
+    })),
     ...(values.basicAuth ? { basicAuth: values.basicAuth } : {}),
     edgeRevision: revisionOnWire(ctx, environment.edgeRevision),
   })

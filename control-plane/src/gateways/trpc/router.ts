@@ -15,6 +15,7 @@ import { invitationRouter, memberRouter } from './people/member.ts'
 import { organizationRouter } from './people/organization.ts'
 import { deviceRouter, tokenRouter } from './people/token.ts'
 import { projectRouter } from './projects/project.ts'
+import { registryRouter } from './projects/registry.ts'
 import { serverRouter } from './servers/server.ts'
 
 export const appRouter = router({
@@ -29,6 +30,7 @@ export const appRouter = router({
   admin: adminRouter,
   server: serverRouter,
   project: projectRouter,
+  registry: registryRouter,
   delivery: deliveryRouter,
   pullRequest: pullRequestRouter,
   environment: environmentRouter,

@@ -24,6 +24,7 @@ import { replicas } from '../migrations/0021-0030/0021-replicas.ts'
 import { hostKeys } from '../migrations/0021-0030/0022-host-keys.ts'
 import { lifecycle } from '../migrations/0021-0030/0023-lifecycle.ts'
 import { keptReleases } from '../migrations/0021-0030/0024-kept-releases.ts'
+import { registries } from '../migrations/0021-0030/0025-registries.ts'
 import { schedules } from '../migrations/0021-0030/0027-schedules.ts'
 import { serverSettings } from '../migrations/0021-0030/0028-server-settings.ts'
 import type { Schema } from '../schema.ts'
@@ -54,6 +55,7 @@ const MIGRATIONS: readonly Migration[] = [
   hostKeys,
   lifecycle,
   keptReleases,
+  registries,
   schedules,
   serverSettings,
 ]

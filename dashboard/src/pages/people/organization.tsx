@@ -12,6 +12,7 @@ import { Loaded } from '../../components/states.tsx'
 import { Time } from '../../components/time.tsx'
 import { count } from '../../format.ts'
 import { chooseOrganization, useOrganization } from '../../organization.ts'
+import { Registries } from '../projects/registries.tsx'
 
 export function OrganizationSettings() {
   const current = useOrganization()
@@ -81,6 +82,14 @@ function One({ organization: o }: { organization: Organization }) {
           />
         </Form>
       </Section>
+      <Registries
+        owner={{ organization_id: o.id }}
+        reason={
+          o.permissions.includes('project:write')
+            ? undefined
+            : 'Your role does not let you change registries.'
+        }
+      />
       {mayWrite && (
         <Section title="Danger" isDanger>
           <div className="row spread">

@@ -13,6 +13,7 @@ import { Status } from '../../components/status.tsx'
 import { type Project, useEnvironments, useMembers, useServers } from '../../data.ts'
 import { useMe, usePermission } from '../../organization.ts'
 import { ProjectFrame } from './frame.tsx'
+import { Registries } from './registries.tsx'
 import { Repository } from './repository.tsx'
 
 export function ProjectSettings() {
@@ -52,6 +53,7 @@ export function ProjectSettings() {
             <Auth project={p} />
           </Section>
           <RepositoryOf project={p} />
+          <RegistriesOf project={p} />
           <Limit project={p} />
           <Limits key={keyOf(p, ['limits'])} project={p} />
           <Deletion project={p} />
@@ -275,6 +277,10 @@ function Auth({ project: p }: { project: Project }) {
 
 function RepositoryOf({ project }: { project: Project }) {
   return <Repository project={project} reason={useReason()} />
+}
+
+function RegistriesOf({ project }: { project: Project }) {
+  return <Registries owner={{ project_id: project.id }} reason={useReason()} />
 }
 
 function Limit({ project: p }: { project: Project }) {

@@ -11,6 +11,7 @@ import { engineFacts, openEngine } from '../engine.ts'
 import { inspectImage } from '../images.ts'
 import { BuildError, type BuildStep, buildImage } from './build.ts'
 import { findBuildProcesses, markArguments } from './fence.ts'
+import { NO_GRANTS } from './grants.ts'
 
 let fixture: DockerFixture
 const from = `FROM ${BASE}\n`
@@ -209,7 +210,8 @@ describe.skipIf(!dockerEngine())('a build', () => {
     {
       name: 'of an image that nobody has',
       files: { Dockerfile: 'FROM registry.invalid/team/app:1\nRUN true\n' },
-      message: /^Image registry\.invalid\/team\/app:1 could not be fetched: .+\.$/,
+      message:
+        /^Base image registry\.invalid\/team\/app:1 is not on this server and could not be fetched from registry\.invalid: .+\.$/,
     },
     {
       name: 'with a syntax line and no registry',
@@ -221,12 +223,14 @@ describe.skipIf(!dockerEngine())('a build', () => {
       files: {
         Dockerfile: `${from}RUN --mount=type=secret,id=token,required=true cat /run/secrets/token\n`,
       },
-      message: /^`RUN --mount=.*` failed: .*Secret and ssh mounts of a build are not supported/,
+      message:
+        /^`RUN --mount=.*` failed: .*The build has no secret token: name the custom variable in 'build.secrets'\.$/,
     },
     {
       name: 'with an ssh mount that is optional, and missed',
       files: { Dockerfile: `${from}RUN --mount=type=ssh test -S "$SSH_AUTH_SOCK"\n` },
-      message: /^`RUN --mount=.*` exited with 1\. Secret and ssh mounts of a build are not supp/,
+      message:
+        /^`RUN --mount=.*` exited with 1\. The build has no SSH key: add 'ssh: deploy' to 'build'\.$/,
     },
   ]
   test.each(cases)('$name fails with a sentence', async ({ files, dockerfile, message }) => {
@@ -234,6 +238,31 @@ describe.skipIf(!dockerEngine())('a build', () => {
     expect(error.message).toMatch(message)
     expect(error.kind).toBe('build_failed')
     expect(error.message).not.toMatch(/buildkit-mount|frontend dockerfile\.v0/)
+  })
+
+  test('mounts its secrets as files; another value is another build, the same one comes from the cache', async () => {
+    const unique = randomUUID()
+    const files = {
+      Dockerfile: `${from}RUN --mount=type=secret,id=TOKEN : ${unique}; wc -c < /run/secrets/TOKEN; cat /etc/hosts\nRUN test ! -s /run/secrets/TOKEN\n`,
+    }
+    const run = async (token: string, cacheKey: string) => {
+      let text = ''
+      const secrets = new Map([['TOKEN', token]])
+      const grants = { ...NO_GRANTS, secrets }
+      const onText = (_step: unknown, chunk: string): void => {
+        text += chunk
+      }
+      const { imageId } = await fixture.build(files, { grants, cacheKey, onText })
+      return { imageId, text }
+    }
+    const first = await run('four', 'abc1')
+    expect(first.text).toMatch(/^4\n/)
+    expect(first.text).toContain('abc1.build.invalid')
+    expect(await run('four', 'abc1')).toEqual({ imageId: first.imageId, text: '' })
+    expect((await run('seven', 'abc2')).text).toMatch(/^5\n/)
+    const built = (await fixture.engine.docker()).getImage(first.imageId)
+    const facts = JSON.stringify(await Promise.all([built.inspect(), built.history()]))
+    expect(facts).not.toMatch(/abc1|four/)
   })
 
   test.each([

@@ -14,6 +14,7 @@ import { openTimes } from './context-times.ts'
 import { fromEngineError, fromOutcome } from './failure.ts'
 import { type BuildBounds, fenceBuild, markArguments } from './fence.ts'
 import { type BuildObserver, type BuildOutcome, followBuild } from './follower.ts'
+import { type BuildGrants, NO_GRANTS } from './grants.ts'
 import { type BuildSession, type Folders, openBuildSession } from './session.ts'
 
 export { BuildError, type BuildErrorKind } from './failure.ts'
@@ -30,6 +31,12 @@ export interface BuildOptions extends BuildObserver {
   tag: string
   labels: Record<string, string>
   noCache: boolean
+  /** What the Dockerfile may ask for. Default: nothing. */
+  grants?: BuildGrants
+  /** Separates the cache of RUN commands from builds with another one: letters and digits. */
+  cacheKey?: string | undefined
+  /** Of a fork, whose builds are granted nothing; for messages. */
+  isFork?: boolean
   /** For successive builds. Without it, every file is sent. */
   context?: {
     /** The same for all of them; the engine compares with the files it kept under this key. */
@@ -71,8 +78,9 @@ export async function buildImage(
   }
   if (outcome.error === undefined && outcome.imageId) return { imageId: outcome.imageId }
   if (signal?.aborted) throw fromEngineError(toEngineError(new Error('aborted'), signal))
+  const { dockerfile, grants = NO_GRANTS, isFork = false } = options
   const memory = fence.isEffective ? { memoryCause: fence.memoryCause } : {}
-  throw fromOutcome(outcome, { dockerfile: options.dockerfile, ...memory })
+  throw fromOutcome(outcome, { dockerfile, grants, isFork, ...memory })
 }
 
 export function readDockerfile({
@@ -101,6 +109,8 @@ const toQuery = (options: BuildOptions, session: string, mark: string) => ({
   buildargs: JSON.stringify(argumentsOf(options, mark)),
   labels: JSON.stringify(options.labels),
   nocache: options.noCache,
+  // a line in /etc/hosts of each RUN: part of its key in the cache, but not of the image or its history
+  ...(options.cacheKey ? { extrahosts: `${options.cacheKey}.build.invalid:127.0.0.1` } : {}),
 })
 
 const SILENT = `it did not ask for the files of the build in ${BUILDS.questionMs / 1_000} s`
@@ -123,7 +133,12 @@ async function run(engine: Engine, options: BuildOptions, mark: string): Promise
       dockerfile: () => listRecipe(folder, dockerfile),
       context: (wanted) => listContext(folder, wanted, times),
     }
-    session = await openBuildSession(engine, { folders, key: context?.key ?? randomUUID(), signal })
+    session = await openBuildSession(engine, {
+      folders,
+      key: context?.key ?? randomUUID(),
+      grants: options.grants,
+      signal,
+    })
     const query = { _query: toQuery(options, session.id, mark), _body: {} }
     const stream = await engine.dial<Readable>(
       { method: 'POST', path: '/build?', options: query, isStream: true },

@@ -1,8 +1,11 @@
 // Turns a failed build into a sentence for a person. Pure.
+import { registryOf } from '@berth/shared'
 import { BUILDS } from '../../../limits/docker.ts'
 import type { MemoryCause } from '../../memory.ts'
 import { type EngineError, saysDiskFull } from '../engine-error.ts'
+import { caseOf, registryAdvice } from '../registries.ts'
 import type { BuildOutcome } from './follower.ts'
+import type { BuildGrants } from './grants.ts'
 
 export type BuildErrorKind =
   | 'build_failed'
@@ -51,6 +54,9 @@ interface BuildContext {
   dockerfile: string
   /** Undefined when no command had a limit. */
   memoryCause?: MemoryCause
+  grants: BuildGrants
+  /** Of a fork, whose builds are granted nothing. */
+  isFork: boolean
 }
 
 /** The build ended without an image. */
@@ -69,7 +75,7 @@ export function fromOutcome(outcome: BuildOutcome, context: BuildContext): Build
     const message = `The build was stopped by the kernel: ${subject} needed more memory than there is.`
     return new BuildError('out_of_memory', message, { ...facts, memoryCause: context.memoryCause })
   }
-  return new BuildError('build_failed', explain(clean(error), facts, context.dockerfile), facts)
+  return new BuildError('build_failed', explain(error, facts, context), facts)
 }
 
 /** 128 and SIGKILL. */
@@ -105,24 +111,48 @@ const clean = (error: string): string =>
     .trim()
     .replace(/\.$/, '')
 
-const NO_SECRETS =
-  'Secret and ssh mounts of a build are not supported: nothing is mounted. Use build.args for what is no secret.'
-
-function explain(error: string, { step = '', exitCode }: BuildFacts, dockerfile: string): string {
-  const hasSecrets = /--mount=\S*type=(?:secret|ssh)\b/.test(step)
-  const hint = hasSecrets ? ` ${NO_SECRETS}` : ''
-  if (exitCode !== undefined) return `${nameOf(step)} exited with ${exitCode}.${hint}`
-  if (hasSecrets) return `${nameOf(step)} failed: ${error}.${hint}`
-  if (/failed to read dockerfile: .*no such file/.test(error)) {
-    return `There is no file ${dockerfile} in the build context.`
+/** What the step mounts and the build was not granted. */
+function mountHint(step: string, { grants, isFork }: BuildContext): string {
+  const missing: string[] = []
+  for (const [mount] of step.matchAll(/--mount=\S*type=(?:secret|ssh)\b\S*/g)) {
+    const [, id, target] =
+      /[=,](?:id|source)=([^,\s]+)/.exec(mount) ??
+      /[=,](?:target|dst)=(\S*\/)?([^,\s/]+)/.exec(mount) ??
+      []
+    const name = id && !id.endsWith('/') ? id : target
+    if (/type=ssh\b/.test(mount)) {
+      if (!grants.sshKey) missing.push("The build has no SSH key: add 'ssh: deploy' to 'build'.")
+    } else if (name !== undefined && !grants.secrets.has(name)) {
+      missing.push(`The build has no secret ${name}: name the custom variable in 'build.secrets'.`)
+    }
   }
+  if (missing.length === 0) return ''
+  return isFork
+    ? " Builds of a fork's code get no secrets and no SSH key."
+    : ` ${missing.join(' ')}`
+}
+
+function explain(raw: string, { step = '', exitCode }: BuildFacts, context: BuildContext): string {
+  const error = clean(raw)
+  const hint = mountHint(step, context)
+  if (exitCode !== undefined) return `${nameOf(step)} exited with ${exitCode}.${hint}`
+  if (hint) return `${nameOf(step)} failed: ${error}.${hint}`
+  if (/failed to read dockerfile: .*no such file/.test(error)) {
+    return `There is no file ${context.dockerfile} in the build context.`
+  }
+  const advice = (reference: string): string =>
+    registryAdvice(raw, caseOf(context.grants.registries, reference, context.isFork))
   const frontend = /^resolve image config for (\S+)/.exec(step)?.[1]
   if (frontend) {
     return `The line '# syntax=' makes the engine fetch ${frontend} from its registry, and that failed: ${error}. Remove the line: the engine's own Dockerfile format is used then.`
   }
   const image = /^\[internal\] load metadata for (\S+)/.exec(step)?.[1]
-  if (image) return `Image ${image} could not be fetched: ${error}.`
+  if (image) return baseImageMissing(image, error, advice(image))
   return step ? `${nameOf(step)} failed: ${error}.` : `${upper(error)}.`
 }
+
+/** For an image that this server lacks and its registry did not give. */
+export const baseImageMissing = (reference: string, reason: string, advice: string): string =>
+  `Base image ${reference} is not on this server and could not be fetched from ${registryOf(reference)}: ${reason}.${advice}`
 
 const upper = (text: string): string => `${text.slice(0, 1).toUpperCase()}${text.slice(1)}`

@@ -3,7 +3,7 @@
 
 import { constants } from 'node:fs'
 import { BinaryReader, BinaryWriter, WireType } from '@bufbuild/protobuf/wire'
-import { BUILDS } from '../../../limits/docker.ts'
+import { frameMessage, messageReader, PREFIX } from './grpc-messages.ts'
 
 export const PACKET = { stat: 0, request: 1, data: 2, end: 3, error: 4 } as const
 
@@ -26,7 +26,6 @@ export interface Packet {
   text: string
 }
 
-const PREFIX = 5
 /** The prefix and the fields before the bytes of a file. */
 const DATA_HEAD = 24
 
@@ -47,14 +46,7 @@ export function toGoMode(mode: number): number {
   return goMode
 }
 
-function frame(writer: BinaryWriter): Buffer {
-  const message = writer.finish()
-  const framed = Buffer.allocUnsafe(PREFIX + message.length)
-  framed.writeUInt8(0, 0)
-  framed.writeUInt32BE(message.length, 1)
-  framed.set(message, PREFIX)
-  return framed
-}
+const frame = (writer: BinaryWriter): Buffer => frameMessage(writer.finish())
 
 /** Root owns everything; undefined marks the end of the list. */
 export function encodeStat(stat: FileStat | undefined): Buffer {
@@ -109,18 +101,5 @@ function decodePacket(bytes: Uint8Array): Packet {
 }
 
 /** Splits the input into packets. Throws when it is malformed. */
-export function packetReader(onPacket: (packet: Packet) => void): (chunk: Buffer) => void {
-  let rest: Buffer = Buffer.alloc(0)
-  return (chunk) => {
-    rest = rest.length > 0 ? Buffer.concat([rest, chunk]) : chunk
-    while (rest.length >= PREFIX) {
-      const length = rest.readUInt32BE(1)
-      if (rest.readUInt8(0) !== 0) throw new Error('it compresses its messages')
-      if (length > BUILDS.packetBytes) throw new Error('a message without end')
-      if (rest.length < PREFIX + length) return
-      const message = rest.subarray(PREFIX, PREFIX + length)
-      rest = rest.subarray(PREFIX + length)
-      onPacket(decodePacket(message))
-    }
-  }
-}
+export const packetReader = (onPacket: (packet: Packet) => void): ((chunk: Buffer) => void) =>
+  messageReader((message) => onPacket(decodePacket(message)))

@@ -1,4 +1,5 @@
 // The session of a build, with requests as BuildKit sends them: a server on a socket becomes the client.
+import { once } from 'node:events'
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:http'
 import { type ClientHttp2Session, type ClientHttp2Stream, connect } from 'node:http2'
@@ -7,11 +8,15 @@ import { join } from 'node:path'
 import { type Duplex, duplexPair } from 'node:stream'
 import { BinaryReader, BinaryWriter, WireType } from '@bufbuild/protobuf/wire'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { createDeployKey } from '../../../../../control-plane/src/keys/deploy-key.ts'
 import { eventually } from '../../../../../test/fixtures/server/deployment.ts'
 import { openEngine } from '../engine.ts'
 import { listContext, type Wanted } from './context.ts'
 import { openTimes } from './context-times.ts'
+import type { BuildGrants } from './grants.ts'
+import { frameMessage } from './grpc-messages.ts'
 import { type BuildSession, openBuildSession, serveSession } from './session.ts'
+import { readSigningKey } from './ssh-agent.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'berth-build-session-'))
 const dockerSocket = join(folder, 'engine.sock')
@@ -38,7 +43,8 @@ afterEach(async () => {
   rmSync(root, { recursive: true })
 })
 
-function ask(path: string): Promise<{ status: string; message: string }> {
+/** Sends a request whose first field is `question`. */
+function ask(path: string, question = ''): Promise<{ status: string; message: string }> {
   const stream = client?.request({ ':method': 'POST', ':path': path, te: 'trailers' })
   if (!stream) throw new Error('nobody opened a session')
   return new Promise((resolve, reject) => {
@@ -53,12 +59,20 @@ function ask(path: string): Promise<{ status: string; message: string }> {
     stream.on('data', (part: Buffer) => parts.push(part))
     stream.on('error', reject)
     stream.on('end', () => resolve({ status, message: Buffer.concat(parts).toString('hex') }))
-    stream.end(Buffer.alloc(5))
+    stream.end(question ? frameMessage(field(question)) : Buffer.alloc(5))
   })
 }
 
+const field = (value: string | Uint8Array): Uint8Array =>
+  new BinaryWriter()
+    .tag(1, WireType.LengthDelimited)
+    .bytes(Buffer.from(value as string))
+    .finish()
+
 /** Opens a session in which the engine is the client. */
-async function open(): Promise<{ session: BuildSession; headers: NodeJS.Dict<string | string[]> }> {
+async function open(
+  grants?: BuildGrants,
+): Promise<{ session: BuildSession; headers: NodeJS.Dict<string | string[]> }> {
   let headers: NodeJS.Dict<string | string[]> = {}
   engine.on('upgrade', (request, socket: Duplex) => {
     headers = request.headersDistinct
@@ -70,7 +84,11 @@ async function open(): Promise<{ session: BuildSession; headers: NodeJS.Dict<str
     })
   })
   return {
-    session: await openBuildSession(openEngine({ dockerSocket }), { folders, key: 'the key' }),
+    session: await openBuildSession(openEngine({ dockerSocket }), {
+      folders,
+      key: 'the key',
+      grants,
+    }),
     headers,
   }
 }
@@ -90,12 +108,62 @@ test('lives, has no credentials and knows nothing else', async () => {
   })
   const credentials = await ask('/moby.filesync.v1.Auth/Credentials')
   expect(credentials).toEqual({ status: '0', message: '0000000000' })
-  expect(await ask('/moby.buildkit.secrets.v1.Secrets/GetSecret')).toEqual({
-    status: '12',
-    message: '',
-  })
+  for (const path of ['buildkit.secrets.v1.Secrets/GetSecret', 'sshforward.v1.SSH/CheckAgent']) {
+    expect(await ask(`/moby.${path}`, 'default')).toEqual({ status: '5', message: '' })
+  }
+  expect(await ask('/moby.filesync.v1.Auth/FetchToken')).toEqual({ status: '12', message: '' })
   expect(await ask('/moby.filesync.v1.FileSync/DiffCopy')).toMatchObject({ status: '5' })
   expect(session.failure).toBeUndefined()
+})
+
+test('gives the values that were granted, under their names alone', async () => {
+  const { privateKey } = createDeployKey('shop')
+  await open({
+    secrets: new Map([['NPM_TOKEN', 'a value']]),
+    sshKey: readSigningKey(Buffer.from(privateKey)),
+    registries: new Map([
+      ['docker.io', { username: 'me', password: 'hub' }],
+      ['localhost:5000', { username: 'you', password: 'pw' }],
+    ]),
+  })
+  const text = async (path: string, question: string): Promise<string> => {
+    const { status, message } = await ask(path, question)
+    return `${status} ${Buffer.from(message, 'hex').subarray(5).toString('latin1')}`
+  }
+  const SECRET = '/moby.buildkit.secrets.v1.Secrets/GetSecret'
+  expect(await text(SECRET, 'NPM_TOKEN')).toBe('0 \n\x07a value')
+  expect(await text(SECRET, 'npm_token')).toBe('5 ')
+  const CREDENTIALS = '/moby.filesync.v1.Auth/Credentials'
+  expect(await text(CREDENTIALS, 'localhost:5000')).toBe('0 \n\x03you\x12\x02pw')
+  for (const hub of ['registry-1.docker.io', 'https://index.docker.io/v1/', 'docker.io']) {
+    expect(await text(CREDENTIALS, hub)).toBe('0 \n\x02me\x12\x03hub')
+  }
+  expect(await text(CREDENTIALS, 'localhost')).toBe('0 ')
+  expect(await text('/moby.sshforward.v1.SSH/CheckAgent', 'default')).toBe('0 ')
+  expect(await text('/moby.sshforward.v1.SSH/CheckAgent', 'other')).toBe('5 ')
+})
+
+test('forwards the protocol of an SSH agent', async () => {
+  const { privateKey } = createDeployKey('shop')
+  const sshKey = readSigningKey(Buffer.from(privateKey))
+  await open({ secrets: new Map(), registries: new Map(), sshKey })
+  const forward = (id: string) =>
+    client?.request({
+      ':method': 'POST',
+      ':path': '/moby.sshforward.v1.SSH/ForwardAgent',
+      'buildkit.ssh.id': id,
+    }) as ClientHttp2Stream
+  const stream = forward('default')
+  const list = Buffer.from([0, 0, 0, 1, 11])
+  stream.write(frameMessage(field(list.subarray(0, 2)))) // cut anywhere
+  stream.write(frameMessage(field(list.subarray(2))))
+  const [answer] = (await once(stream, 'data')) as [Buffer]
+  expect(answer.includes(sshKey.blob)).toBe(true)
+  stream.end(frameMessage(field(Buffer.alloc(4, 0xff))))
+  await once(stream, 'close')
+  const refused = forward('another')
+  const [head] = await once(refused, 'response')
+  expect(head['grpc-status']).toBe('5')
 })
 
 const frame = (type: number, flags: number, stream: number, body: Buffer): Buffer => {

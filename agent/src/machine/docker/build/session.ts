@@ -1,5 +1,6 @@
 // The connection that a build keeps open beside its request, for requests of BuildKit (gRPC over HTTP/2, the engine is
-// the client): answers health checks, offers no credentials, serves the given folders, and rejects the rest.
+// the client): answers health checks, serves the given folders and the values that the build was granted, and rejects
+// the rest.
 import { randomUUID } from 'node:crypto'
 import { performServerHandshake, type ServerHttp2Stream } from 'node:http2'
 import type { Duplex } from 'node:stream'
@@ -8,16 +9,9 @@ import type { Engine } from '../engine.ts'
 import type { ContextEntry, Wanted } from './context.ts'
 import { encodeError } from './file-packets.ts'
 import { sendFiles, TakenBack } from './file-sync.ts'
+import { answerCall, type BuildGrants, HEAD, NO_GRANTS, STATUS, VALUE_CALLS } from './grants.ts'
 
-const STATUS = { ok: '0', unknown: '2', notFound: '5', unimplemented: '12' } as const
-const HEAD = { ':status': 200, 'content-type': 'application/grpc' } as const
-const NO_FIELDS = Buffer.alloc(0)
-/** status: SERVING */
-const SERVING = Buffer.from([0x08, 0x01])
-const ANSWERS: Record<string, Buffer> = {
-  '/grpc.health.v1.Health/Check': SERVING,
-  '/moby.filesync.v1.Auth/Credentials': NO_FIELDS,
-}
+const NO_BODY = Buffer.alloc(0)
 export const FILES = '/moby.filesync.v1.FileSync/DiffCopy'
 
 /** Folders by the names that BuildKit uses for them. */
@@ -36,6 +30,8 @@ export interface SessionOptions {
   folders: Folders
   /** The engine compares with the files of the last build with this key. */
   key: string
+  /** Default: none. */
+  grants?: BuildGrants | undefined
   /** Ends the session. */
   signal?: AbortSignal
 }
@@ -46,11 +42,16 @@ export async function openBuildSession(
   options: SessionOptions,
 ): Promise<BuildSession> {
   const id = randomUUID()
-  return serveSession(await dialSession(engine, id, options), id, options.folders)
+  return serveSession(await dialSession(engine, id, options), id, options.folders, options.grants)
 }
 
 /** Answers on an open connection. */
-export function serveSession(socket: Duplex, id: string, folders: Folders): BuildSession {
+export function serveSession(
+  socket: Duplex,
+  id: string,
+  folders: Folders,
+  grants: BuildGrants = NO_GRANTS,
+): BuildSession {
   const session: { -readonly [K in keyof BuildSession]: BuildSession[K] } = {
     id,
     failure: undefined,
@@ -65,26 +66,15 @@ export function serveSession(socket: Duplex, id: string, folders: Folders): Buil
     stream.on('error', () => {}) // a canceled request
     if (stream.destroyed) return // canceled before it could be read
     const path = headers[':path'] ?? ''
-    if (path !== FILES) return answer(stream, ANSWERS[path])
+    if (path !== FILES) {
+      return answerCall(stream, { path, sshId: String(headers['buildkit.ssh.id'] ?? '') }, grants)
+    }
     session.isAsked = true
     giveFiles(stream, folders, readQuestion(raw as unknown as string[])).catch((error: Error) => {
       session.failure ??= error
     })
   })
   return session
-}
-
-function answer(stream: ServerHttp2Stream, message: Buffer | undefined): void {
-  stream.resume()
-  if (!message) {
-    stream.respond({ ...HEAD, 'grpc-status': STATUS.unimplemented }, { endStream: true })
-    return
-  }
-  const prefix = Buffer.alloc(5) // not compressed, length
-  prefix.writeUInt32BE(message.length, 1)
-  stream.on('wantTrailers', () => stream.sendTrailers({ 'grpc-status': STATUS.ok }))
-  stream.respond(HEAD, { waitForTrailers: true })
-  stream.end(Buffer.concat([prefix, message]))
 }
 
 /** Throws when the files cannot be read, after it has reported that to the engine. */
@@ -159,13 +149,13 @@ const dialSession = (
       method: 'POST',
       path: '/session',
       hijack: true,
-      file: NO_FIELDS,
+      file: NO_BODY,
       headers: {
         Upgrade: 'h2c',
         'x-docker-expose-session-uuid': id,
         'x-docker-expose-session-name': 'berth',
         'x-docker-expose-session-sharedkey': key,
-        'x-docker-expose-session-grpc-method': [...Object.keys(ANSWERS), FILES],
+        'x-docker-expose-session-grpc-method': [...VALUE_CALLS, FILES],
       },
     },
     { signal },
