@@ -36,6 +36,8 @@ export const PROXY = {
   lineBytes: 4 * MiB,
   connections: 64,
   routesPerEnvironment: 100,
+  /** Of one route, or of one environment: twenty services with ten replicas. */
+  containers: 200,
   /** How often edge and Caddy are checked, and about the longest outage after one was killed. */
   supervisionMs: 500,
   /** Priority of edge and Caddy; every other process has 0, and the lowest number goes first. */

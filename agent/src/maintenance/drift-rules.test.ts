@@ -77,7 +77,9 @@ test('stopped, never started, out of memory', () => {
     reason: 'web stopped with exit code 137.',
   })
   expect(view({ ...stopped, outOfMemory: true })).toMatchObject({ outOfMemory: true })
-  expect(view({ ...stopped, outOfMemory: true }).reason).toMatch(/needed more than its memory limit/)
+  expect(view({ ...stopped, outOfMemory: true }).reason).toMatch(
+    /needed more than its memory limit/,
+  )
   expect(view({ ...running, state: 'created' }).reason).toBe('web was made, but never started.')
 })
 
@@ -111,6 +113,8 @@ test('processes of the manual recipe, by what their supervisors say', () => {
   expect(looping).toMatchObject({ state: 'restarting' })
   expect(looping.reason).toBe('web ended 3 times in 1 s, last signal SIGKILL.')
   const hungry = { ...ends, last: { ...killed, outOfMemory: true } }
-  expect(viewProcess('web', waiting, hungry, look).reason).toMatch(/needed more than its memory limit/)
+  expect(viewProcess('web', waiting, hungry, look).reason).toMatch(
+    /needed more than its memory limit/,
+  )
   expect(degradedReason([viewProcess('a', seen, undefined, look), looping])).toBe(looping.reason)
 })

@@ -29,6 +29,7 @@ import { isDockerPlan } from '../runner/plan/plan.ts'
 import { LogFollowers } from '../service-logs/followers.ts'
 import type { AgentSettings } from '../settings.ts'
 import { DriftWatch } from './drift.ts'
+import { HealthWatch } from './health-watch.ts'
 import type { Host } from './host.ts'
 import type { Observations } from './observations.ts'
 import { endBuildOrphans } from './orphans.ts'
@@ -44,13 +45,17 @@ interface MaintenanceParts {
 }
 
 /** Events after which a container is checked; exec and health-check events come by the thousand. */
-const TELLING = new Set(['start', 'die', 'oom', 'stop', 'destroy', 'rename', 'update'])
+const TELLING = new Set([
+  ...['start', 'die', 'oom', 'stop', 'destroy', 'rename', 'update', 'pause', 'unpause'],
+  ...['health_status: healthy', 'health_status: unhealthy'],
+])
 
 class Maintenance {
   readonly #p: MaintenanceParts
   readonly #engine
   readonly #edge
   readonly #drift: DriftWatch
+  readonly #health: HealthWatch
   readonly #logs: LogFollowers
   readonly #ending = new AbortController()
   readonly #timers: NodeJS.Timeout[] = []
@@ -78,7 +83,15 @@ class Maintenance {
     const { settings, observations, clock, host } = parts
     const now = (): number => clock.now()
     const { usage } = host
-    this.#drift = new DriftWatch({ settings, engine: this.#engine, observations, usage, now })
+    this.#health = new HealthWatch({
+      edge: this.#edge,
+      manager: parts.manager,
+      log: parts.log,
+      now,
+      onChange: (id) => this.#due(() => this.#toLook.add(id)),
+    })
+    const { health, engine } = { health: this.#health, engine: this.#engine }
+    this.#drift = new DriftWatch({ settings, engine, observations, health, usage, now })
     const ledger = (): Ledger | undefined => this.#openLedger()
     this.#logs = new LogFollowers({ engine: this.#engine, settings, log: parts.log, ledger })
     this.#unlisten = parts.manager.onChange((id) => this.#attemptChanged(id))
@@ -90,6 +103,7 @@ class Maintenance {
   close(): void {
     this.#ending.abort()
     this.#logs.close()
+    this.#health.close()
     this.#unlisten()
     clearTimeout(this.#soon)
     clearTimeout(this.#again)
@@ -160,7 +174,10 @@ class Maintenance {
       this.#logs.noteStart(id)
     }
     if (action === 'oom') this.#drift.noteEnd(id, { outOfMemory: true })
-    if (action === 'die') this.#drift.noteEnd(id, { exitCode: exitCode ?? null })
+    if (action === 'die') {
+      this.#drift.noteEnd(id, { exitCode: exitCode ?? null })
+      this.#health.noteEnd(environmentId, id)
+    }
     this.#due(() => this.#toLook.add(environmentId))
   }
 

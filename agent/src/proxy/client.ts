@@ -19,6 +19,7 @@ import {
   type PortRoute,
   type RemoveRoutes,
   type SetAuth,
+  type SetAvoided,
   type SetRoutes,
 } from './protocol.ts'
 import { readTable, routeKey } from './table.ts'
@@ -43,6 +44,7 @@ export interface EdgeClient {
   getRoutes(environmentId: number): Promise<{ fence: bigint; routes: EdgeRoute[] } | undefined>
   removeRoutes(removal: RemoveRoutes): Promise<void>
   setAuth(auth: SetAuth): Promise<void>
+  setAvoided(avoided: SetAvoided): Promise<void>
   describe(): Promise<EdgeDescription>
   /** The address that people type. */
   urlOf(host: string, path: string): string
@@ -72,6 +74,9 @@ export function openEdge(settings: ClientSettings): EdgeClient {
     },
     async setAuth(params) {
       await call({ method: 'setAuth', params })
+    },
+    async setAvoided(params) {
+      await call({ method: 'setAvoided', params }, PROXY.adminMs)
     },
     describe: () => call({ method: 'describe', params: {} }, PROXY.adminMs),
     urlOf: (host, path) => addressOf(settings, host, path),

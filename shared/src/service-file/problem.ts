@@ -29,6 +29,7 @@ export const WARNING_CODES = [
   'no_default_service',
   'looks_like_secret',
   'database_address',
+  'shared_volume',
 ] as const
 export type ErrorCode = (typeof ERROR_CODES)[number]
 type WarningCode = (typeof WARNING_CODES)[number]

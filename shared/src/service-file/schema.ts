@@ -10,6 +10,7 @@ import {
   cpus,
   dockerHealth,
   domain,
+  drain,
   env,
   envKey,
   image,
@@ -18,6 +19,8 @@ import {
   port,
   RELATIVE,
   relativePath,
+  replicas,
+  restart,
   retention,
   size,
   stepTimeout,
@@ -52,6 +55,17 @@ const isPublic = about(
   flag(),
   "false: the service has a 'port' to check and for other services, but no address.",
   { default: true },
+)
+
+const restartKey = about(
+  restart,
+  'unhealthy: also start it again when its health check fails three times in a row, with growing ' +
+    'pauses. Default: only when its process ends.',
+)
+
+const drainKey = about(
+  drain,
+  'How long the version before may finish open requests after the switch. Default 30s.',
 )
 
 // --- docker --------------------------------------------------------------------------------------
@@ -140,6 +154,12 @@ const dockerService = map(
       },
     ).optional(),
     shm_size: about(size, 'Size of /dev/shm. Default 64m.').optional(),
+    replicas: about(
+      replicas,
+      'Containers of this service on its server. Requests are shared among the healthy ones. ' +
+        'memory and cpus are limits of each. Default 1.',
+    ).optional(),
+    restart: restartKey.optional(),
     memory: about(size, 'Memory limit.').optional(),
     cpus: about(cpus, 'CPU limit, in cores.').optional(),
     stop_timeout: about(
@@ -147,6 +167,7 @@ const dockerService = map(
       'Time between the stop signal and the kill. Default 10s.',
     ).optional(),
     stop_signal: about(stopSignal, "Signal that asks it to stop. Default: the image's.").optional(),
+    drain: drainKey.optional(),
   },
   { id: 'dockerService' },
   {
@@ -206,6 +227,8 @@ const manualService = map(
       stopTimeout,
       "With 'run': time between the stop signal and the kill. Default 10s.",
     ).optional(),
+    restart: restartKey.optional(),
+    drain: drainKey.optional(),
     public: isPublic.optional(),
     ...routing,
     health: manualHealth.optional(),
@@ -228,7 +251,14 @@ const manualService = map(
       memory: 'run',
       cpus: 'run',
       stop_timeout: 'run',
+      restart: 'run',
+      drain: 'run',
       public: 'port',
+    },
+    refused: {
+      replicas:
+        "a manual service is one process on one port; start more workers inside its 'run', or use " +
+        'the docker recipe',
     },
   },
 )

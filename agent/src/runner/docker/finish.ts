@@ -14,12 +14,11 @@ import { keepGrowth } from '../steps/disk-space.ts'
 import { deploymentRef, gitContext } from '../steps/fetch.ts'
 import { reportOrWarn, toWireAction } from '../steps/success.ts'
 import { endContainer } from './container-end.ts'
-import { dockerOf, dockerSectionOf, isUntrusted } from './docker-context.ts'
+import { dockerOf, dockerSectionOf, isUntrusted, type Placed } from './docker-context.ts'
 import { placedOf } from './health.ts'
 import { newRoutes } from './routes.ts'
 
-function runningContainer(attempt: Attempt, service: string): RunningContainer {
-  const placed = placedOf(attempt, service)
+function runningContainer(attempt: Attempt, service: string, placed: Placed): RunningContainer {
   const image = dockerOf(attempt).images.get(service)
   return {
     service,
@@ -30,6 +29,7 @@ function runningContainer(attempt: Attempt, service: string): RunningContainer {
     image: image?.reference ?? '',
     digest: image?.digest ?? '',
     spec: placed.spec,
+    replica: placed.replica,
   }
 }
 
@@ -40,7 +40,9 @@ export function completeDocker(attempt: Attempt): void {
   const { environmentId, taskId, fence, attemptId } = attempt.assignment
   const section = dockerSectionOf(attempt)
   const commit = need(attempt, 'commit').sha
-  const services = section.services.map(({ name }) => runningContainer(attempt, name))
+  const services = section.services.flatMap(({ name }) =>
+    placedOf(attempt, name).map((placed) => runningContainer(attempt, name, placed)),
+  )
   const plan: DockerPlan = {
     format: 2,
     taskId,

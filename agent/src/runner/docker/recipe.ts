@@ -32,7 +32,8 @@ export const docker: Recipe = {
     if (!section) throw new Error('the file has no docker section')
     return planDocker(section, last, asked)
   },
-  asks: ({ docker: section }) => section?.services ?? [],
+  asks: ({ docker: section }) =>
+    (section?.services ?? []).map((service) => ({ ...service, count: service.replicas })),
   steps: { docker: performDocker },
   prepareFolders: ({ paths }) => ensureDockerFolders(paths, isRoot()),
   releaseOwner: () => undefined, // builds read it as root

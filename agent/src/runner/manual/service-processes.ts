@@ -3,7 +3,6 @@
 // (undo.ts) when anything fails afterwards.
 
 import { join } from 'node:path'
-import { STEPS } from '@berth/shared'
 import type { CheckTiming, ManualService } from '@berth/shared/service-file'
 import { FailureCode } from '@berth/shared/wire'
 import type { ProcessRow } from '../../journal/ledger.ts'
@@ -11,12 +10,7 @@ import { PROCESSES } from '../../limits/machine.ts'
 import { insideFolder } from '../../machine/files.ts'
 import { Cgroup, detectCgroups, listCgroups } from '../../machine/process/cgroups.ts'
 import { baseEnvironment } from '../../machine/process/confinement.ts'
-import {
-  askingCheck,
-  type HealthCheck,
-  type HealthSample,
-  judgeHealth,
-} from '../../machine/process/health.ts'
+import { askingCheck, type HealthCheck, type HealthSample } from '../../machine/process/health.ts'
 import { explainListening, listListening } from '../../machine/process/listening.ts'
 import { type ProbeTarget, probe } from '../../machine/process/probes.ts'
 import { readSocketInodes } from '../../machine/process/processes.ts'
@@ -43,6 +37,7 @@ import { neededMemory } from '../plan/ceilings.ts'
 import { serviceAdditions } from '../plan/variables.ts'
 import type { Upstream } from '../routing.ts'
 import { routeOf } from '../routing.ts'
+import { awaitAnswer } from '../steps/await-health.ts'
 import { newCommandContext, pathsOf } from '../steps/command.ts'
 import { environmentFacts } from '../steps/configure.ts'
 import { sectionOf } from './configure.ts'
@@ -285,40 +280,25 @@ function explainOwn(attempt: Attempt, service: ManualService): string | undefine
   return explainListening(service.name, own, { port, fromOutside: false })
 }
 
-/** False when there is nothing to ask. `isAlive` throws when further probing is useless. */
+/** False when there is nothing to ask. `requireUp` throws when further probing is useless. */
 export async function awaitHealthy(
   attempt: Attempt,
   service: ManualService,
-  isAlive: () => void,
+  requireUp: () => void,
   timing: Partial<CheckTiming> = {},
 ): Promise<boolean> {
-  const { name } = service
   const asked = askOf(attempt, service)
   if (!asked) return false
-  const check = { ...asked.check, ...timing }
-  const since = performance.now()
-  let failures = 0
-  let advice: string | undefined
-  for (;;) {
-    isAlive()
-    const sample = await asked.once()
-    const elapsedMs = performance.now() - since
-    isAlive()
-    attempt.interruption.throwIfFired()
-    const verdict = judgeHealth(check, sample, elapsedMs, failures)
-    if (verdict.kind === 'healthy') return true
-    if (elapsedMs > STEPS.healthExplainMs || verdict.kind === 'unhealthy') {
-      const found = explainOwn(attempt, service)
-      if (found !== undefined && found !== advice) attempt.output.say(`Warning: ${found}`)
-      advice = found
-    }
-    if (verdict.kind === 'unhealthy') {
-      const message = advice ? `${verdict.message} ${advice}` : verdict.message
-      throw withLastLines(attempt, name, FailureCode.HEALTH_CHECK_FAILED, message)
-    }
-    failures = verdict.failures
-    await attempt.interruption.wait(verdict.waitMs)
-  }
+  requireUp()
+  await awaitAnswer(attempt, {
+    check: { ...asked.check, ...timing },
+    once: asked.once,
+    requireUp,
+    explain: () => explainOwn(attempt, service),
+    fail: (message) =>
+      withLastLines(attempt, service.name, FailureCode.HEALTH_CHECK_FAILED, message),
+  })
+  return true
 }
 
 /**

@@ -106,11 +106,11 @@ export async function verifyRoute(
   await verifyHandshake(attempt, name, host)
 }
 
-/** For services behind an address: exactly this address must have answered. */
+/** For services behind an address: one of these addresses must have answered. */
 export const answeredFrom =
-  (name: string, wanted: string) =>
+  (name: string, wanted: readonly string[]) =>
   ({ status, upstream }: ProbeAnswer, host: string): string | undefined => {
-    if (upstream === wanted) return undefined
+    if (wanted.includes(upstream)) return undefined
     return upstream === ''
       ? `${host} is answered by the proxy itself (${status}), not by ${name}.`
       : `${host} still answers from the version before (${upstream}).`

@@ -31,10 +31,10 @@ interface DockerAsk {
 }
 
 function chooseContainer({ verb, plan }: DockerAsk): RunningContainer {
-  const names = plan.services.map(({ service }) => service)
+  const names = [...new Set(plan.services.map(({ service }) => service))]
   if (verb.service === null) {
-    const [only, ...more] = plan.services
-    if (only && more.length === 0) return only
+    const [only] = plan.services
+    if (only && names.length === 1) return only
     throw new Refusal(`Name one of its services: ${names.join(', ')}.`, NOT_AVAILABLE)
   }
   const found = plan.services.find(({ service }) => service === verb.service)
