@@ -1,8 +1,12 @@
 // A service with several containers: they start one after the other, share the requests, and are replaced, restarted
-// and killed without a lost request. Each case has its own environment.
+// and killed without a lost request; requests that outlast their deployment. Each case has its own environment.
 import { AttemptState, FailureCode, LifecycleVerb } from '@berth/shared/wire'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { systemClock } from '../../agent/src/clock.ts'
+import { silentLog } from '../../agent/src/log.ts'
 import { inspectContainer } from '../../agent/src/machine/docker/containers.ts'
+import { maintain } from '../../agent/src/maintenance/maintenance.ts'
+import { Observations } from '../../agent/src/maintenance/observations.ts'
 import { makeNodeImage, NODE_IMAGE } from '../fixtures/docker/images.ts'
 import { DockerHost } from '../fixtures/docker/server.ts'
 import { dockerEngine, missing } from '../fixtures/platform/components.ts'
@@ -10,14 +14,17 @@ import { type Deployment, eventually, type Files } from '../fixtures/server/depl
 import { type Load, slowly, startLoad } from '../fixtures/server/edge-load.ts'
 import { type DeployRequest, isRoot } from '../fixtures/server/server.ts'
 
-/** Answers with its version and container; echoes bodies; /slow takes three seconds. */
+/** Answers with its version and container; echoes bodies; /hold waits for /release, sent to the same container. */
 const SERVER = `const { createServer } = require('node:http')
 const { hostname } = require('node:os')
 const me = process.env.VERSION + ' ' + hostname()
 console.log('up', me)
+const held = []
 const server = createServer((request, response) => {
   response.setHeader('x-application', me)
-  if (request.url === '/slow') return setTimeout(() => response.end(me), 3000)
+  if (request.url === '/hold') return void held.push(response)
+  if (request.url === '/holding') return response.end(String(held.length))
+  if (request.url === '/release') for (const one of held.splice(0)) one.end(me)
   const parts = []
   request.on('data', (part) => parts.push(part))
   request.on('end', () => response.end(request.method === 'POST' ? Buffer.concat(parts) : me))
@@ -198,20 +205,75 @@ describe.skipIf(!engineOfRun || missing('caddy') || !isRoot)('replicas', () => {
     expect(await names(205)).toEqual(two.slice(0, 1))
   })
 
-  it('a request that outlasts the switch is answered', async () => {
+  it('a request that outlasts the deployment is answered, and then the old ones end', async () => {
     const repository = host.repository()
     const at = { port: host.settings.proxy.http.port, host: 'r206.example.com' }
-    await deploy(
-      web('one', 'replicas: 2'),
-      { environmentId: 206, host: 'r206.example.com' },
-      repository,
-    )
-    const begun = [slowly(at, '/slow'), slowly(at, '/slow'), slowly(at, '/slow')]
-    await deploy(
-      web('two', 'replicas: 2'),
-      { environmentId: 206, host: 'r206.example.com' },
-      repository,
-    )
-    for (const text of await Promise.all(begun)) expect(text).toMatch(/^one /)
+    const request = { environmentId: 206, host: at.host }
+    await deploy(web('one', 'replicas: 2, drain: 10m'), request, repository)
+    const old = await host.containers(206)
+    const begun = slowly(at, '/hold')
+    await eventually(() => isHeld(old), 'the request arrives')
+    // no daemon looks after the old ones yet, so what follows is the work of the deployment alone
+    const second = await deploy(web('two', 'replicas: 2'), request, repository)
+    expect(second.log()).toContain('web of the version before still answers 1 requests, for up to')
+    expect(await held(old)).toHaveLength(1)
+    const third = await deploy(web('three', 'replicas: 2'), request, repository)
+    expect(await held(old), third.log()).toHaveLength(1)
+    const close = maintenance()
+    try {
+      for (const address of await held(old)) await fetch(`http://${address}:8080/release`)
+      expect(await begun).toMatch(/^one /)
+      await eventually(async () => (await host.containers(206)).length === 2, 'the old one ends')
+      expect((await host.get(at.host)).text).toMatch(/^three /)
+    } finally {
+      close()
+    }
   })
+
+  it('a request that outlasts its drain is cut', async () => {
+    const repository = host.repository()
+    const at = { port: host.settings.proxy.http.port, host: 'r207.example.com' }
+    const request = { environmentId: 207, host: at.host }
+    await deploy(web('one', 'drain: 1s, stop_timeout: 1s'), request, repository)
+    const old = await host.containers(207)
+    const begun = slowly(at, '/hold').catch((error: Error) => error.message)
+    await eventually(() => isHeld(old), 'the request arrives')
+    await deploy(web('two', 'drain: 1s'), request, repository)
+    const close = maintenance()
+    try {
+      await eventually(async () => (await host.containers(207)).length === 1, 'the old one ends')
+      expect(await begun).not.toMatch(/^one /)
+    } finally {
+      close()
+    }
+  })
+
+  /** What a daemon of this server does from now on. */
+  function maintenance(): () => void {
+    const manager = {
+      occupy: () => true,
+      vacate: () => undefined,
+      isBusy: () => false,
+      onChange: () => () => true,
+    }
+    const journal = { attempts: { find: () => undefined } as never }
+    const part = { noteEngine: () => undefined, look: async () => undefined }
+    const seen = { observations: new Observations(), clock: systemClock, log: silentLog }
+    return maintain({ settings: host.settings, manager, journal, host: part, ...seen })
+  }
+
+  /** Addresses of those containers that hold a request. */
+  async function held(containers: { id: string }[]): Promise<string[]> {
+    const found: string[] = []
+    for (const { id } of containers) {
+      const address = (await inspectContainer(host.engine, id))?.address
+      if (!address) continue
+      const answer = await fetch(`http://${address}:8080/holding`)
+      if ((await answer.text()) === '1') found.push(address)
+    }
+    return found
+  }
+
+  const isHeld = async (containers: { id: string }[]): Promise<true | undefined> =>
+    (await held(containers)).length === 1 || undefined
 })

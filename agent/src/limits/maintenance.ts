@@ -16,6 +16,8 @@ export const MAINTENANCE = {
   collectMs: HOUR,
   /** How often what runs is compared with what was deployed, besides the engine's events. */
   driftMs: MINUTE,
+  /** How often replaced services are looked at that still answer requests. */
+  drainMs: SECOND,
   /** How often listeners on the ports of services are checked. */
   listenersMs: 15 * SECOND,
   /** Events within this time cause one check. */

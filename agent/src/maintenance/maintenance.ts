@@ -28,6 +28,7 @@ import { recoverManual } from '../runner/manual/recover.ts'
 import { isDockerPlan } from '../runner/plan/plan.ts'
 import { LogFollowers } from '../service-logs/followers.ts'
 import type { AgentSettings } from '../settings.ts'
+import { DrainingWatch } from './draining.ts'
 import { DriftWatch } from './drift.ts'
 import { HealthWatch } from './health-watch.ts'
 import type { Host } from './host.ts'
@@ -56,6 +57,7 @@ class Maintenance {
   readonly #edge
   readonly #drift: DriftWatch
   readonly #health: HealthWatch
+  readonly #draining: DrainingWatch
   readonly #logs: LogFollowers
   readonly #ending = new AbortController()
   readonly #timers: NodeJS.Timeout[] = []
@@ -92,11 +94,15 @@ class Maintenance {
     })
     const { health, engine } = { health: this.#health, engine: this.#engine }
     this.#drift = new DriftWatch({ settings, engine, observations, health, usage, now })
+    const isBusy = (id: number): boolean => parts.manager.isBusy(id)
+    const { log } = parts
+    this.#draining = new DrainingWatch({ settings, engine, edge: this.#edge, isBusy, now, log })
     const ledger = (): Ledger | undefined => this.#openLedger()
     this.#logs = new LogFollowers({ engine: this.#engine, settings, log: parts.log, ledger })
     this.#unlisten = parts.manager.onChange((id) => this.#attemptChanged(id))
     this.#every(DAEMON.servicesMs, () => this.#lookAtProcesses())
     this.#every(MAINTENANCE.driftMs, () => this.#everyMinute())
+    this.#every(MAINTENANCE.drainMs, () => this.#drain())
     void this.#followEngine()
   }
 
@@ -310,6 +316,11 @@ class Maintenance {
         this.#p.log.warn({ environmentId, ...describeError(error) }, 'what runs is not known')
       }
     }
+  }
+
+  #drain(): void {
+    const ledger = this.#openLedger()
+    if (ledger) this.#draining.look(ledger)
   }
 
   /** Polls the supervisors' files often, because they send no notifications. */

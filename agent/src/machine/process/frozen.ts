@@ -1,6 +1,7 @@
 // Finds a process that exists and does not run: stopped by a signal (SIGSTOP, a debugger). The kernel still accepts
 // connections for it, so a check by connection cannot notice it; its state in /proc costs two small reads.
 import { readFileSync } from 'node:fs'
+import { basename } from 'node:path'
 
 export interface StoppedProcess {
   pid: number
@@ -10,30 +11,39 @@ export interface StoppedProcess {
 /** Shells and inits around a program; deeper trees are the program's own business. */
 const DEPTH = 4
 
-function readState(pid: number): { state: string; name: string } | undefined {
+/** The length of a name in a message; the process chooses it. */
+const NAME_LENGTH = 40
+
+function read(file: string): string | undefined {
   try {
-    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1')
-    const close = stat.lastIndexOf(')')
-    return { state: stat[close + 2] ?? '', name: stat.slice(stat.indexOf('(') + 1, close) }
+    return readFileSync(file, 'latin1')
   } catch {
-    return undefined
+    return undefined // ended meanwhile
   }
 }
 
+function stateOf(pid: number): string | undefined {
+  const stat = read(`/proc/${pid}/stat`)
+  return stat?.[stat.lastIndexOf(')') + 2]
+}
+
+/** Of its program; the name in its state may be that of a thread. */
+const nameOf = (pid: number): string =>
+  basename(read(`/proc/${pid}/cmdline`)?.split('\0')[0] ?? '')
+    .replaceAll(/[^\x21-\x7e]/g, '?')
+    .slice(0, NAME_LENGTH)
+
+/** Empty also where the kernel does not offer it. */
 function childrenOf(pid: number): number[] {
-  try {
-    const text = readFileSync(`/proc/${pid}/task/${pid}/children`, 'latin1').trim()
-    return text === '' ? [] : text.split(' ').map(Number)
-  } catch {
-    return [] // ended meanwhile, or the kernel does not offer it
-  }
+  const text = read(`/proc/${pid}/task/${pid}/children`)?.trim() ?? ''
+  return text === '' ? [] : text.split(' ').map(Number)
 }
 
 /** The first process itself, or all that it waits for, are stopped. Undefined: something of it can run. */
 export function findStopped(pid: number, depth = DEPTH): StoppedProcess | undefined {
-  const seen = readState(pid)
-  if (!seen) return undefined
-  if (seen.state === 'T' || seen.state === 't') return { pid, name: seen.name }
+  const state = stateOf(pid)
+  if (state === undefined) return undefined
+  if (state === 'T' || state === 't') return { pid, name: nameOf(pid) }
   if (depth === 0) return undefined
   const found = childrenOf(pid).map((child) => findStopped(child, depth - 1))
   return found.every((stopped) => stopped !== undefined) ? found[0] : undefined

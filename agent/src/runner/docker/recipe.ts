@@ -8,7 +8,7 @@ import type { Attempt } from '../attempt.ts'
 import type { Recipe } from '../recipe.ts'
 import { completeDocker, reportDocker, retiredContainers, stopOldContainers } from './finish.ts'
 import { planDocker, planDockerCheckout } from './plan.ts'
-import { endContainers, hasObjects, removeObjects, removeVolumes, retireDocker } from './remove.ts'
+import { endContainers, hasObjects, removeObjects, removeVolumes } from './remove.ts'
 import { performDocker } from './steps.ts'
 import {
   containerUpstreams,
@@ -39,7 +39,7 @@ export const docker: Recipe = {
   releaseOwner: () => undefined, // builds read it as root
   upstreams: containerUpstreams,
   retired: retiredContainers,
-  stopOld: (attempt, isLeft) => (isLeft ? retireDocker(attempt) : stopOldContainers(attempt)),
+  stopOld: stopOldContainers,
   complete: completeDocker,
   report: reportDocker,
   undo: {

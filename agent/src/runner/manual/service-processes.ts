@@ -3,6 +3,7 @@
 // (undo.ts) when anything fails afterwards.
 
 import { join } from 'node:path'
+import { STEPS } from '@berth/shared'
 import type { CheckTiming, ManualService } from '@berth/shared/service-file'
 import { FailureCode } from '@berth/shared/wire'
 import type { ProcessRow } from '../../journal/ledger.ts'
@@ -34,9 +35,9 @@ import {
 import { type Attempt, accountOf, environmentName, need } from '../attempt.ts'
 import { StepFailure } from '../failure.ts'
 import { neededMemory } from '../plan/ceilings.ts'
+import { isManualPlan } from '../plan/plan.ts'
 import { serviceAdditions } from '../plan/variables.ts'
-import type { Upstream } from '../routing.ts'
-import { routeOf } from '../routing.ts'
+import { type Retired, routeOf } from '../routing.ts'
 import { awaitAnswer } from '../steps/await-health.ts'
 import { newCommandContext, pathsOf } from '../steps/command.ts'
 import { environmentFacts } from '../steps/configure.ts'
@@ -99,13 +100,16 @@ function makeInstructions(attempt: Attempt, service: ManualService): Instruction
 }
 
 /** Addresses of the processes that are about to end; a port that the new version took over is no longer theirs. */
-export function retiredProcesses(attempt: Attempt): Upstream[] {
+export function retiredProcesses(attempt: Attempt): Retired[] {
   const taken = new Set(attempt.results.ports?.values())
-  return rowsOf(attempt).flatMap(({ state, port }) =>
-    state === 'retired' && port !== undefined && !taken.has(port)
-      ? [{ address: '127.0.0.1', port }]
-      : [],
-  )
+  const { last } = attempt.results
+  return rowsOf(attempt).flatMap(({ state, port, service, taskId }) => {
+    if (state !== 'retired' || port === undefined || taken.has(port)) return []
+    const services = isManualPlan(last) ? last.section.services : []
+    const run = services.find(({ name }) => name === service)?.run
+    const drainMs = run?.drainMs ?? STEPS.drainMs
+    return [{ address: '127.0.0.1', port, service, taskId, drainMs }]
+  })
 }
 
 const rowsOf = (attempt: Attempt): ProcessRow[] =>
@@ -135,6 +139,7 @@ export async function endLeftovers(attempt: Attempt): Promise<void> {
     attempt.output.say(`Ending ${row.service} of deployment ${row.taskId}, which was left over.`)
     await stopService(attempt.settings, instructionsOf(row))
     attempt.ledger.removeProcess(row)
+    attempt.ledger.removeDraining(row)
   }
   const stopped = attempt.ledger.listStopped(attempt.assignment.environmentId)
   for (const row of rows.filter(({ state }) => state === 'paused')) {
