@@ -1,6 +1,6 @@
-// The positive control of the cut-over: containers of the same image behind a separate Caddy with a fixed upstream. A
-// switch is a configuration push, and the old container is stopped immediately. The strict client must lose requests
-// here, or it would not notice a loss anywhere.
+// The cut-over by others: containers of the same image behind another proxy. The positive control is a Caddy with a
+// fixed upstream, where a switch is a configuration push and the old container is stopped immediately; the strict client
+// must lose requests here, or it would not notice a loss anywhere. The peer is kamal-proxy, which drains.
 import { randomBytes } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import { APP_PORT } from '../fixtures/docker/app.ts'
@@ -12,7 +12,8 @@ import { FULL_LOAD, printReport } from './cutover.ts'
 import { thousands } from './figures.ts'
 import { FixedProxy } from './fixed-proxy.ts'
 import { goal } from './goals.ts'
-import { countOf, LoadClient } from './load-client.ts'
+import { KamalProxy } from './kamal-proxy.ts'
+import { type ClientReport, type ClientWishes, countOf, LoadClient } from './load-client.ts'
 
 const BETWEEN_MS = 2_000
 
@@ -46,23 +47,30 @@ async function startVersion(
   return { id, at: `${address}:${APP_PORT}` }
 }
 
-export async function controlCutover(
+interface Switched {
+  readonly port: number
+  start(upstream: string): Promise<void>
+  push(upstream: string): Promise<void>
+  stop(): void
+}
+
+interface ControlWishes extends Pick<ClientWishes, 'host' | 'postBytes'> {
+  switches: number
+}
+
+/** Switches between containers by this proxy, under the strict client. */
+async function switchUnderLoad(
   made: DockerFixture,
-  host: string,
-  switches: number,
-): Promise<void> {
+  proxy: Switched,
+  { switches, ...wishes }: ControlWishes,
+): Promise<ClientReport> {
   const prefix = `${made.fixture.accountPrefix}control-` // removed with the fixture
-  const proxy = new FixedProxy(await freePort())
   let client: LoadClient | undefined
   try {
     let current = await startVersion(made, prefix)
     await proxy.start(current.at)
-    client = new LoadClient({
-      address: '127.0.0.1',
-      port: proxy.port,
-      host,
-      workers: FULL_LOAD,
-    })
+    const { port } = proxy
+    client = new LoadClient({ address: '127.0.0.1', port, ...wishes, workers: FULL_LOAD })
     for (let n = 1; n <= switches; n++) {
       await delay(BETWEEN_MS)
       const next = await startVersion(made, prefix)
@@ -70,16 +78,28 @@ export async function controlCutover(
       await callEngine(made.engine.socket, 'POST', `/containers/${current.id}/stop?t=10`)
       current = next
     }
-    const report = await client.stop()
-    const { ok, failed } = countOf(report)
-    printReport(`control: ${switches} switches by configuration push, no drain`, report)
-    goal(
-      'the client notices lost requests',
-      failed > 0,
-      `${failed} of ${thousands(ok + failed)} failed`,
-    )
+    return await client.stop()
   } finally {
     client?.kill()
     proxy.stop()
   }
+}
+
+export async function controlCutover(made: DockerFixture, wishes: ControlWishes): Promise<void> {
+  const report = await switchUnderLoad(made, new FixedProxy(await freePort()), wishes)
+  const { ok, failed } = countOf(report)
+  printReport(`control: ${wishes.switches} switches by configuration push, no drain`, report)
+  goal(
+    'the client notices lost requests',
+    failed > 0,
+    `${failed} of ${thousands(ok + failed)} failed`,
+  )
+}
+
+/** A peer under the same client and on the same engine; its losses are printed and are no goal of ours. */
+export async function peerCutover(made: DockerFixture, wishes: ControlWishes): Promise<void> {
+  const proxy = await KamalProxy.build()
+  if (!proxy) return
+  const report = await switchUnderLoad(made, proxy, wishes)
+  printReport(`kamal-proxy: ${wishes.switches} deployments under load`, report)
 }

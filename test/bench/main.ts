@@ -1,7 +1,7 @@
 // npm run bench -- logs|latency|output|api|certificates|client|webhooks|subscribers|cutover|deploy|artifacts|agent|
 //   log-viewer [--lines 5000000] [--rounds 30] [--projects 1000] [--tasks 1000000] [--per-second 1000]
-//   [--subscribers 500] [--redeploys 10] [--recipe manual] [--control] [--post-kib 64] [--replicas 3] [--kills 10]
-//   [--mib 1024] [--environments 5] [--seconds 60]
+//   [--subscribers 500] [--redeploys 10] [--recipe manual] [--control] [--peer] [--post-kib 64] [--replicas 3]
+//   [--kills 10] [--mib 1024] [--environments 5] [--seconds 60]
 //
 // Speed and memory of the product as real processes on this machine, as ratios to a floor measured in the same run.
 // Machines are shared and noisy: the ratio is the figure, the absolute number is for orientation.
@@ -36,6 +36,7 @@ const { positionals, values } = parseArgs({
     seconds: { type: 'string' },
     'post-kib': { type: 'string' },
     control: { type: 'boolean', default: false },
+    peer: { type: 'boolean', default: false },
     recipe: { type: 'string', default: 'docker' },
   },
 })

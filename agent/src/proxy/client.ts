@@ -18,6 +18,7 @@ import {
   encodeLine,
   type PortRoute,
   type RemoveRoutes,
+  type RoutesSet,
   type SetAuth,
   type SetAvoided,
   type SetRoutes,
@@ -39,17 +40,16 @@ export interface ProbeAnswer {
 }
 
 export interface EdgeClient {
-  /** Sets all routes of the environment atomically; they are durable, served and resolvable when it returns. */
+  /** Sets all routes of the environment atomically. When it returns, they are durable, and new requests follow them. */
   setRoutes(routes: SetRoutes): Promise<{ generation: number }>
   getRoutes(environmentId: number): Promise<{ fence: bigint; routes: EdgeRoute[] } | undefined>
   removeRoutes(removal: RemoveRoutes): Promise<void>
   setAuth(auth: SetAuth): Promise<void>
+  /** When it returns, new requests follow it. */
   setAvoided(avoided: SetAvoided): Promise<void>
   describe(): Promise<EdgeDescription>
   /** The address that people type. */
   urlOf(host: string, path: string): string
-  /** How long a switch may take to be visible everywhere. */
-  refreshMs: number
   /** Running requests to these upstreams (ip:port); undefined when they are not counted. */
   countRequests(upstreams: readonly string[]): Promise<number | undefined>
   /** Finds out which upstream answers now: through the proxy, with the real hostname, without Basic Auth. */
@@ -63,8 +63,11 @@ export function openEdge(settings: ClientSettings): EdgeClient {
     callEdge(edgePaths(settings), value, ms) as Promise<T>
   const isInPorts = (): boolean => readTable(settings).mode === 'ports'
   return {
-    refreshMs: PROXY.settleMs,
-    setRoutes: (params) => call({ method: 'setRoutes', params }),
+    async setRoutes(params) {
+      const set = await call<RoutesSet>({ method: 'setRoutes', params })
+      if (set.isSettled !== true) await delay(PROXY.settleMs)
+      return set
+    },
     async getRoutes(environmentId) {
       const found = await call({ method: 'getRoutes', params: { environmentId } })
       return (found ?? undefined) as { fence: bigint; routes: EdgeRoute[] } | undefined

@@ -54,6 +54,12 @@ export interface SetRoutes {
   routes: EdgeRoute[]
 }
 
+export interface RoutesSet {
+  generation: number
+  /** Requests that come from now on reach the new upstreams. An earlier edge answers before that, without this field. */
+  isSettled?: boolean
+}
+
 export interface RemoveRoutes {
   environmentId: number
   fence: bigint

@@ -164,6 +164,7 @@ async function startCaddy(
     HOME: paths.caddy,
     XDG_DATA_HOME: join(paths.caddy, 'data'),
     XDG_CONFIG_HOME: join(paths.caddy, 'config'),
+    GOGC: String(PROXY.gcPercent),
   }
   const argv = [...become, file, 'run', '--config', paths.configuration]
   const pid = launch({ argv, env, log })

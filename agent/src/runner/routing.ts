@@ -165,7 +165,6 @@ export async function takeBackRoutes(
   }
   routing.hasSwitched = false
   if (!routing.showsPages) attempt.output.say('The routes are those of the version before again.')
-  await delay(routing.edge.refreshMs)
   await letRequestsEnd(routing.edge, upstreams, ROUTE_STEPS.drainMinMs)
 }
 

@@ -65,7 +65,7 @@ export function renderConfiguration(input: RenderInput): Json {
       origins: [input.keys.origin],
       config: { persist: false },
     },
-    logging: renderLogging(input.logs),
+    logging: renderLogging(input),
     apps: {
       http: {
         http_port: http.port,
@@ -102,7 +102,7 @@ function isAtLeast(version: string, major: number, minor: number): boolean {
   return Number(a) > major || (Number(a) === major && Number(b) >= minor)
 }
 
-function renderLogging(folder: string): Json {
+function renderLogging({ logs: folder, proxy }: RenderInput): Json {
   const file = (name: string, mib: number, keep: number) => ({
     output: 'file',
     filename: `${folder}/${name}`,
@@ -116,22 +116,26 @@ function renderLogging(folder: string): Json {
         writer: file('caddy.log', 10, 2),
         exclude: ['http.log.access'],
       },
-      access: {
-        include: ['http.log.access'],
-        writer: file('access.log', PROXY.accessLogMiB, PROXY.accessLogs),
-        // headers contain cookies, passwords and the probe's secret
-        encoder: {
-          format: 'filter',
-          wrap: { format: 'json' },
-          fields: {
-            'request>headers': { filter: 'delete' },
-            resp_headers: { filter: 'delete' },
-          },
-        },
-      },
+      ...(proxy.accessLog
+        ? { access: accessLog(file('access.log', PROXY.accessLogMiB, PROXY.accessLogs)) }
+        : {}),
     },
   }
 }
+
+/** Headers contain cookies, passwords and the probe's secret. */
+const accessLog = (writer: Json): Json => ({
+  include: ['http.log.access'],
+  writer,
+  encoder: {
+    format: 'filter',
+    wrap: { format: 'json' },
+    fields: {
+      'request>headers': { filter: 'delete' },
+      resp_headers: { filter: 'delete' },
+    },
+  },
+})
 
 function renderServer(input: RenderInput, scheme: 'http' | 'https', listen: string): Json {
   const own = input.routes.filter(needsOwnRoute).sort(byLongestPath)
@@ -142,7 +146,7 @@ function renderServer(input: RenderInput, scheme: 'http' | 'https', listen: stri
     automatic_https: { disable: true },
     ...(scheme === 'https' ? { tls_connection_policies: [{}] } : {}),
     read_header_timeout: ms(PROXY.dialMs * 5),
-    logs: { default_logger_name: 'berth' },
+    ...(input.proxy.accessLog ? { logs: { default_logger_name: 'berth' } } : {}),
     routes: [
       probeRoute(input, scheme),
       stripRoute(scheme),

@@ -20,6 +20,7 @@ import {
   type EdgeDescription,
   EdgeError,
   type PortRoute,
+  type RoutesSet,
   type SetRoutes,
 } from '../protocol.ts'
 import { SocketLinks } from '../socket-links.ts'
@@ -141,7 +142,7 @@ class Edge {
       await Promise.race([this.#addresses.look(), enough])
     }
     const names = await openNameServer(this.#settings.proxy.dnsPort, (n) =>
-      this.#board.find(n)?.map((place) => this.#own(place)),
+      this.#board.answer(n)?.map((place) => this.#own(place)),
     )
     this.#closers.push(() => names.close())
     const { server, port } = await openPageServer(this.#pagePort, {
@@ -251,7 +252,8 @@ class Edge {
         return this.#board.change(call.params.environmentId, apply, false)
       }
       case 'setAvoided':
-        return this.#board.avoid(call.params)
+        this.#board.avoid(call.params)
+        return this.#board.settle(call.params.environmentId)
       case 'describe':
         return this.#describe()
       case 'findPort':
@@ -261,7 +263,7 @@ class Edge {
     }
   }
 
-  async #setRoutes(params: SetRoutes): Promise<{ generation: number }> {
+  async #setRoutes(params: SetRoutes): Promise<RoutesSet> {
     await this.#sockets?.require(params)
     const ported = await this.#withPorts(withRoutes(this.#board.table, params))
     const apply = (table: Table): Table =>
@@ -271,7 +273,8 @@ class Edge {
       })
     await this.#board.change(params.environmentId, apply, true)
     await this.#sockets?.look(params.environmentId)
-    return { generation: this.#board.table.generation }
+    await this.#board.settle(params.environmentId)
+    return { generation: this.#board.table.generation, isSettled: true }
   }
 
   async #describe(): Promise<EdgeDescription> {

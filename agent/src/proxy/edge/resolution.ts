@@ -46,13 +46,18 @@ export const placesOf = (
 /** Every name that resolves, with its target. */
 export function listNames(table: Table): Map<string, EdgeTarget> {
   const names = new Map<string, EdgeTarget>()
-  for (const route of listRoutes(table)) {
-    const isOwn = needsOwnRoute(route)
-    const name = isOwn ? ownName(route.host, route.path) : `${route.host}.${PLAIN_ZONE}`
-    names.set(name, route.target)
-  }
+  for (const route of listRoutes(table)) names.set(nameOf(route), route.target)
   return names
 }
+
+/** The name under which Caddy asks for this route. */
+const nameOf = (route: PlacedRoute): string =>
+  needsOwnRoute(route) ? ownName(route.host, route.path) : `${route.host}.${PLAIN_ZONE}`
+
+export const namesOf = (table: Table, environmentId: number): string[] =>
+  listRoutes(table)
+    .filter((route) => route.environmentId === environmentId)
+    .map(nameOf)
 
 export const isOurName = (name: string): boolean =>
   name.endsWith(`.${PLAIN_ZONE}`) || name.endsWith(`.${OWN_ZONE}`)

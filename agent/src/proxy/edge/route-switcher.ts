@@ -6,8 +6,9 @@ import type { Pushes } from '../caddy/pushes.ts'
 import { containerIds, EdgeError, type SetAvoided, type SetRoutes } from '../protocol.ts'
 import type { Table } from '../table.ts'
 import type { Addresses } from './addresses.ts'
+import { Answers } from './answers.ts'
 import type { Upstream } from './name-server.ts'
-import { isOurName, listNames, upstreamsOf } from './resolution.ts'
+import { isOurName, listNames, namesOf, upstreamsOf } from './resolution.ts'
 
 interface RouteSwitcherOptions {
   table: Table
@@ -37,6 +38,7 @@ export class RouteSwitcher {
   #names: ReturnType<typeof listNames>
   /** Names of a table that is being pushed; they resolve already. */
   #coming: ReturnType<typeof listNames> | undefined
+  readonly #answers = new Answers()
   /** By environment; the daemon repeats them, so a new edge soon has them again. */
   readonly #avoided = new Map<number, string[]>()
   #avoidedIds: ReadonlySet<string> = new Set()
@@ -60,6 +62,17 @@ export class RouteSwitcher {
   }
 
   /** For the name server; undefined when the name is not one of ours. */
+  answer(name: string): Upstream[] | undefined {
+    const upstreams = this.find(name)
+    if (upstreams) this.#answers.note(name, upstreams)
+    return upstreams
+  }
+
+  /** Waits until Caddy no longer uses former answers for this environment's routes. */
+  settle(environmentId: number): Promise<void> {
+    return this.#answers.settle(namesOf(this.#table, environmentId), (name) => this.find(name))
+  }
+
   find(name: string): Upstream[] | undefined {
     if (!isOurName(name)) return undefined
     const target = this.#names.get(name) ?? this.#coming?.get(name)

@@ -2,7 +2,6 @@
 // what was paused for a successor or what a killed engine did not restart, gives the edge that version's routes, then
 // removes unfinished objects, in this order so that nothing is removed while it gets requests. Idempotent; the caller
 // makes sure that no other deployment works in the environment.
-import { setTimeout as delay } from 'node:timers/promises'
 import { STEPS } from '@berth/shared'
 import type { Ledger } from '../../journal/ledger.ts'
 import type { ObjectRow } from '../../journal/objects.ts'
@@ -44,7 +43,6 @@ export async function recoverDocker(
   const notes = await resumeStopped(context, request)
   const moved = await restoreRoutes(context, request)
   notes.push(...moved)
-  if (moved.length > 0) await delay(context.edge.refreshMs)
   await awaitRequests(context, request)
   const { removed, problems } = await collectEnvironment(engine, ledger, settings, request)
   return [...notes, ...removed.map((what) => `Left over and removed: ${what}.`), ...problems]

@@ -3,7 +3,6 @@
 // so that nothing ends while it gets requests. Every step is idempotent.
 import { existsSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { setTimeout as delay } from 'node:timers/promises'
 import { ROUTE_STEPS } from '../../limits/proxy.ts'
 import {
   environmentPaths,
@@ -31,7 +30,6 @@ export async function recoverManual(
   const plan = readPlan(context.ledger, request.environmentId)
   if (isDockerPlan(plan)) return []
   const notes = await restoreRoutes(context, request)
-  if (notes.length > 0) await delay(context.edge.refreshMs)
   await awaitRequests(context, request)
   notes.push(...restoreCurrent(context, request, plan))
   await collectCopies(context, request, plan)

@@ -2,7 +2,6 @@
 // anything ends, so that neither the daemon nor a restart of the machine brings the service back; its address shows a
 // page. A runner that dies in a restart leaves a paused service, which the next recovery starts again.
 import { hostname } from 'node:os'
-import { setTimeout as delay } from 'node:timers/promises'
 import { STEPS } from '@berth/shared'
 import { routes, type ServiceFile } from '@berth/shared/service-file'
 import { FailureCode } from '@berth/shared/wire'
@@ -98,7 +97,6 @@ async function showRoutes(attempt: Attempt, last: LastPlan): Promise<void> {
   const wanted = routesNow(last, stopped) ?? []
   if (wanted.length === 0) return
   await giveRoutes(attempt, wanted)
-  await delay(routingOf(attempt).edge.refreshMs)
 }
 
 async function stop(
@@ -236,7 +234,6 @@ async function leave(
 ): Promise<void> {
   const { edge } = routingOf(attempt)
   await avoid(attempt, [id])
-  await delay(edge.refreshMs)
   if (address && port) await letRequestsEnd(edge, [`${address}:${port}`], ROUTE_STEPS.drainMaxMs)
 }
 

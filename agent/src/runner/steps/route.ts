@@ -72,7 +72,6 @@ export async function switchTraffic(attempt: Attempt, wanted: EdgeRoute[]): Prom
   if (problem !== undefined) throw new StepFailure(FailureCode.PROXY_UNAVAILABLE, problem)
   routing.hasSwitched = true
   await giveRoutes(attempt, wanted)
-  await attempt.interruption.wait(routing.edge.refreshMs)
   routing.settledAt = performance.now()
   for (const { service, host, path } of wanted) {
     attempt.output.say(`${routing.edge.urlOf(host, path)} → ${service}`)

@@ -1,0 +1,46 @@
+// Applications that keep data: Python with a PostgreSQL of its own and migrations, and one without containers whose
+// uploads and database are files. What they stored is still there after a redeployment under visitors.
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { makePostgresImage, makePythonImage } from '../../fixtures/docker/images.ts'
+import { dockerEngine, missing } from '../../fixtures/platform/components.ts'
+import { Fixture } from '../../fixtures/server/installation.ts'
+import { Application } from './application.ts'
+
+const engine = dockerEngine()
+const NOTHING = { containers: [], images: [], networks: [], volumes: [] }
+
+describe.skipIf(!engine || missing('caddy') || missing('postgres'))(
+  'applications with data',
+  () => {
+    let fixture: Fixture
+    beforeAll(async () => {
+      if (!engine) return
+      await makePythonImage(engine.socket)
+      await makePostgresImage(engine.socket)
+      fixture = await Fixture.open({ docker: engine })
+    })
+    afterAll(() => fixture?.close())
+
+    test('Python with PostgreSQL: migrations run once for each deployment, and rows stay', async () => {
+      const application = await Application.open(fixture, 'python-postgres', { recipe: 'docker' })
+      const { id } = await application.deploy()
+      const log = (await fixture.log(id)).toString()
+      expect(log.match(/applied 0001-visits/g)).toHaveLength(1)
+      expect((await application.ask()).text).toBe('version one, visits: 1\n')
+      expect((await application.ask('/releases')).text).toBe('version one, releases: 1\n')
+
+      application.change('version', 'two')
+      const redeploy = async (): Promise<void> => void (await application.deploy())
+      const visits = await application.visitWhile(redeploy, (text) =>
+        /version (one|two)/.test(text),
+      )
+      expect(visits.failed).toEqual([])
+      const { text } = await application.ask()
+      expect(text).toBe(`version two, visits: ${visits.good + 2}\n`)
+      expect((await application.ask('/releases')).text).toBe('version two, releases: 2\n')
+
+      expect((await application.destroy()).status).toBe('succeeded')
+      expect(await fixture.owned()).toEqual(NOTHING)
+    })
+  },
+)
