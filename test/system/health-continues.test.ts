@@ -116,7 +116,10 @@ describe.skipIf(!engineOfRun || missing('caddy') || !isRoot)('a running service'
     await isWell(302)
     const before = (await replica(302, 1))?.startedAt
     await host.get(at, '/break')
-    await degraded(302, /web (?:is unhealthy|was restarted because it was unhealthy): GET \/up answered 500 three times in a row/)
+    await degraded(
+      302,
+      /web (?:is unhealthy|was restarted because it was unhealthy): GET \/up answered 500 three times in a row/,
+    )
     await isWell(302)
     expect((await replica(302, 1))?.startedAt).not.toBe(before)
     expect((await host.get(at, '/up')).status).toBe(200)
@@ -147,7 +150,10 @@ describe.skipIf(!engineOfRun || missing('caddy') || !isRoot)('a running service'
     const pid = (): number => readState(serviceDir(host.settings, of))?.pid ?? 0
     const frozen = pid()
     process.kill(frozen, 'SIGSTOP')
-    await degraded(304, /jobs (?:is unhealthy|was restarted because it was unhealthy): it is frozen/)
+    await degraded(
+      304,
+      /jobs (?:is unhealthy|was restarted because it was unhealthy): it is frozen/,
+    )
     await eventually(() => pid() !== 0 && pid() !== frozen, 'another process')
     await isWell(304)
   })

@@ -10,7 +10,6 @@ import { type Observed, restartContainer } from '../machine/docker/containers.ts
 import type { Engine } from '../machine/docker/engine.ts'
 import type { ImageHealthcheck } from '../machine/docker/images.ts'
 import { nameReplica } from '../machine/docker/names.ts'
-import { findStopped } from '../machine/process/frozen.ts'
 import {
   type AskingCheck,
   askingCheck,
@@ -24,7 +23,7 @@ import {
   type ProcessTree,
   signalMembers,
 } from '../machine/process/process-tree.ts'
-import { isSameProcess } from '../machine/process/processes.ts'
+import { findStopped, isSameProcess } from '../machine/process/processes.ts'
 import { openSocket } from '../machine/process/sockets.ts'
 import { execCheck } from '../runner/docker/health-command.ts'
 import type { DockerPlan, ManualPlan, RunningContainer } from '../runner/plan/plan.ts'

@@ -63,9 +63,7 @@ it('says what is wrong and what was done about it', () => {
   const said = (memory = sick, count = 0) =>
     describeHealth('web (replica 2)', memory, count > 0 ? { count, at: 0 } : undefined)
   expect(said(firstMemory('a'))).toBe('')
-  expect(said()).toBe(
-    'web (replica 2) is unhealthy: GET /up answered 500 three times in a row.',
-  )
+  expect(said()).toBe('web (replica 2) is unhealthy: GET /up answered 500 three times in a row.')
   expect(said(sick, 2)).toContain('in a row. It was restarted for that twice.')
   expect(said(noteRestart(sick, 'b'), 1)).toBe(
     'web (replica 2) was restarted because it was unhealthy: GET /up answered 500 three times in a row. It is not healthy yet.',

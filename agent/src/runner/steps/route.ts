@@ -165,7 +165,9 @@ export async function drain(attempt: Attempt, old: Retired[]): Promise<void> {
   }
   for (const [service, { open, until }] of left) {
     const seconds = Math.ceil((until - Date.now()) / 1_000)
-    output.say(`${service} of the version before still answers ${open} requests, for up to ${seconds} s.`)
+    output.say(
+      `${service} of the version before still answers ${open} requests, for up to ${seconds} s.`,
+    )
   }
   if (left.size === 0) output.say('The version before answers no request any more.')
 }

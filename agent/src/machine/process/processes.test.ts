@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { afterEach, expect, it } from 'vitest'
-import { findStopped } from './frozen.ts'
+import { findStopped } from './processes.ts'
 
 const started: ChildProcess[] = []
 afterEach(() => {
