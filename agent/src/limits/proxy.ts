@@ -86,8 +86,8 @@ export const ROUTE_STEPS = {
   proxyWaitMs: 10 * SECOND,
   /** Least and longest drain of the old version after the switch, for requests in flight. */
   drainMinMs: 2 * SECOND,
-  /** What takes longer to end does so after the deployment. */
-  endMs: 3 * SECOND,
+  /** What takes longer to end (a long `stop_timeout`) does so after the deployment. */
+  endMs: 15 * SECOND,
   drainMaxMs: 30 * SECOND,
   drainPollMs: 100,
   /** One handshake; a certificate may be issued just then. */
