@@ -180,7 +180,7 @@ async function killReplicas(
     await allRun()
     const report = await client.stop()
     const { ok, failed } = countOf(report)
-    printReport(`${kills} of ${replicas} replicas killed under load`, report)
+    printReport(`${kills} kills among ${replicas} replicas under load`, report)
     goal('requests lost to killed replicas', failed === 0, `${failed} of ${thousands(ok + failed)}`)
   } finally {
     client.kill()
