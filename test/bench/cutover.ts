@@ -1,10 +1,12 @@
 // npm run bench -- cutover [--redeploys 10] [--recipe docker|manual] [--post-kib 64] [--control] [--peer]
+//                          [--replicas 3 [--kills 10]]
 //
 // Redeploys one environment repeatedly through control plane, agent, engine and proxy under the strict client's full
 // load: GET over kept and fresh connections, echoed POST bodies, WebSocket sessions, answers of five and twelve seconds
 // (longer than switch and proof together: only a drain saves them). Nothing may fail; the second half of the versions
-// ignores SIGTERM. --control switches as other platforms do (cutover-control.ts); the client must notice the loss. --peer
-// runs kamal-proxy in the same way afterwards.
+// ignores SIGTERM. With replicas, some are killed afterwards under requests that are safe to retry. --control switches
+// as other platforms do (cutover-control.ts); the client must notice the loss. --peer runs kamal-proxy in the same way
+// afterwards.
 import { readFileSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Environment } from '@berth/shared/api'
@@ -18,7 +20,7 @@ import {
   openDockerFixture,
 } from '../fixtures/docker/docker-fixture.ts'
 import { callEngine } from '../fixtures/docker/engine.ts'
-import { Fixture } from '../fixtures/server/installation.ts'
+import { Fixture, until } from '../fixtures/server/installation.ts'
 import { freePort } from '../fixtures/server/installation-docker.ts'
 import { controlCutover, peerCutover } from './cutover-control.ts'
 import { percentile, round, thousands } from './figures.ts'
@@ -38,6 +40,8 @@ export const FULL_LOAD = {
 /** The allowed cost of look-ups, the probe and stripped headers. */
 const GOAL_OVER_BARE = 0.9
 const THROUGHPUT_MS = 4_000
+/** Between two kills; requests meet the dead replica before it is back. */
+const KILL_MS = 2_000
 
 export function printReport(title: string, report: ClientReport): void {
   console.log(title)
@@ -76,25 +80,31 @@ export interface CutoverWishes {
   control: boolean
   peer: boolean
   recipe: string
+  /** Containers of the service, and how many of them are killed. */
+  replicas: number
+  kills: number
   /** Empty: small bodies of varying length. */
   postBytes: Pick<ClientWishes, 'postBytes'>
 }
 
 export async function benchCutover(wishes: CutoverWishes): Promise<void> {
-  const { redeploys, control, peer, recipe, postBytes } = wishes
+  const { redeploys, control, peer, recipe, postBytes, replicas, kills } = wishes
   if (recipe === 'manual') return manualCutover(wishes)
   const made = await openDockerFixture({ withNode: true })
   try {
     const { fixture } = made
-    const environment = await dockerEnvironment(fixture, 'cutover', nodeApp('v0'))
+    const app: typeof nodeApp = (version, options = {}) =>
+      nodeApp(version, { ...options, more: replicas > 1 ? [`replicas: ${replicas}`] : [] })
+    const environment = await dockerEnvironment(fixture, 'cutover', app('v0'))
     await deployed(fixture, environment.id)
     const host = environment.domain
     const others = { host, switches: redeploys, ...postBytes }
     if (control) return await controlCutover(made, others)
     const proxy: ClientWishes = { address: '127.0.0.1', port: fixture.proxyPort, host, workers: {} }
     const load = { ...proxy, ...postBytes }
-    await redeployUnderLoad(fixture, environment.id, load, redeploys, nodeApp)
-    await throughput(made, proxy)
+    await redeployUnderLoad(fixture, environment.id, load, redeploys, app)
+    if (replicas > 1) await killReplicas(made, proxy, { replicas, kills })
+    else await throughput(made, proxy)
     if (peer) await peerCutover(made, others)
   } finally {
     await made.close()
@@ -146,6 +156,57 @@ async function redeployUnderLoad(
   }
 }
 
+/** One after the other, each when all of them run; every request of this client is safe to retry. */
+async function killReplicas(
+  { fixture, engine }: DockerFixture,
+  proxy: ClientWishes,
+  { replicas, kills }: Pick<CutoverWishes, 'replicas' | 'kills'>,
+): Promise<void> {
+  const allRun = (): Promise<string[]> =>
+    until('all replicas', async () => {
+      const { containers } = await fixture.owned()
+      const running = containers.filter(({ running: isUp }) => isUp).map(({ id }) => id)
+      const areUp = await Promise.all(running.map((id) => isHealthy(engine.socket, id)))
+      return running.length === replicas && areUp.every((isUp) => isUp) ? running : undefined
+    })
+  const client = new LoadClient({ ...proxy, workers: { 'keep-alive': 16, fresh: 8 } })
+  try {
+    for (let n = 0; n < kills; n++) {
+      const running = await allRun()
+      const { State } = await inspect(engine.socket, running[n % replicas] ?? '')
+      process.kill(State.Pid, 'SIGKILL')
+      await delay(KILL_MS)
+    }
+    await allRun()
+    const report = await client.stop()
+    const { ok, failed } = countOf(report)
+    printReport(`${kills} kills among ${replicas} replicas under load`, report)
+    goal('requests lost to killed replicas', failed === 0, `${failed} of ${thousands(ok + failed)}`)
+  } finally {
+    client.kill()
+  }
+}
+
+interface Inspected {
+  State: { Pid: number }
+  NetworkSettings: { Networks: Record<string, { IPAddress: string }> }
+}
+
+async function inspect(socket: string, id: string): Promise<Inspected> {
+  const { text } = await callEngine(socket, 'GET', `/containers/${id}/json`)
+  return JSON.parse(text) as Inspected
+}
+
+const addressOf = ({ NetworkSettings }: Inspected): string =>
+  Object.values(NetworkSettings.Networks)[0]?.IPAddress ?? ''
+
+async function isHealthy(socket: string, id: string): Promise<boolean> {
+  const address = addressOf(await inspect(socket, id))
+  if (address === '') return false
+  const answer = await fetch(`http://${address}:${APP_PORT}/healthz`).catch(() => undefined)
+  return answer?.ok ?? false
+}
+
 /** Processor time of these processes so far, in ticks. */
 const ticksOf = (pids: number[]): number =>
   pids.reduce((sum, pid) => {
@@ -178,12 +239,8 @@ async function throughput(made: DockerFixture, proxy: ClientWishes): Promise<voi
   const { fixture, engine } = made
   const { containers } = await fixture.owned()
   const id = containers.find(({ running }) => running)?.id ?? ''
-  const { text } = await callEngine(engine.socket, 'GET', `/containers/${id}/json`)
-  const facts = JSON.parse(text) as {
-    State: { Pid: number }
-    NetworkSettings: { Networks: Record<string, { IPAddress: string }> }
-  }
-  const address = Object.values(facts.NetworkSettings.Networks)[0]?.IPAddress ?? ''
+  const facts = await inspect(engine.socket, id)
+  const address = addressOf(facts)
   const application = listProcesses()
     .filter(({ pid, parent }) => pid === facts.State.Pid || parent === facts.State.Pid)
     .map(({ pid }) => pid)

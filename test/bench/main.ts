@@ -1,7 +1,7 @@
 // npm run bench -- logs|latency|output|api|certificates|client|webhooks|subscribers|cutover|deploy|artifacts|agent|
 //   supervisor|log-viewer [--lines 5000000] [--rounds 30] [--projects 1000] [--tasks 1000000] [--per-second 1000]
-//   [--subscribers 500] [--redeploys 10] [--recipe manual] [--control] [--peer] [--post-kib 64] [--mib 1024]
-//   [--environments 5] [--seconds 60] [--services 20]
+//   [--subscribers 500] [--redeploys 10] [--recipe manual] [--control] [--peer] [--post-kib 64] [--replicas 3]
+//   [--kills 10] [--mib 1024] [--environments 5] [--seconds 60] [--services 20]
 //
 // Speed and memory of the product as real processes on this machine, as ratios to a floor measured in the same run.
 // Machines are shared and noisy: the ratio is the figure, the absolute number is for orientation.
@@ -30,6 +30,8 @@ const { positionals, values } = parseArgs({
     'per-second': { type: 'string', default: '1000' },
     subscribers: { type: 'string', default: '500' },
     redeploys: { type: 'string', default: '10' },
+    replicas: { type: 'string', default: '1' },
+    kills: { type: 'string', default: '10' },
     mib: { type: 'string', default: '1024' },
     environments: { type: 'string', default: '5' },
     seconds: { type: 'string' },
@@ -69,6 +71,8 @@ switch (positionals[0]) {
     await benchCutover({
       ...values,
       redeploys: Number(values.redeploys),
+      replicas: Number(values.replicas),
+      kills: Number(values.kills),
       postBytes: values['post-kib'] ? { postBytes: Number(values['post-kib']) * 1_024 } : {},
     })
     break

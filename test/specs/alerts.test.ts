@@ -178,6 +178,28 @@ describe.each(ENGINES)('alerts on %s', (engine) => {
     expect((await reported()).slice(2)).toEqual(toBoth('The agent of fra-1 has a new certificate'))
   })
 
+  test('a protected environment that is degraded, and its recovery; others only show it', async () => {
+    const { db } = cp.running.ctx
+    const project = await cp.project('health', serverId)
+    const body = { identifier: 'main', branch: 'main', auto_deploy: false }
+    const path = `/api/projects/${project.id}/environments`
+    const { id } = (await cp.call<{ id: number }>('POST', path, body)).body
+    const reason = 'web is unhealthy: GET /up answered 500 three times in a row.'
+    const observe = async (said: string | null, isProtected: 0 | 1 = 1) => {
+      const observed = JSON.stringify({ fence: 1, commit: null, reason: said, services: [] })
+      const row = { observed, deployedFence: 1, protected: isProtected }
+      await db.updateTable('environments').set(row).where('id', '=', id).execute()
+      await check()
+      await check()
+      return reported()
+    }
+    expect(await observe(reason, 0)).toEqual([])
+    expect(await observe(reason)).toEqual(toBoth('main of health is degraded'))
+    expect((await news())[0]?.text).toContain(reason)
+    expect((await news())[0]?.text).toContain(`${cp.url}/environments/${id}`)
+    expect((await observe(null)).slice(2)).toEqual(toBoth('main of health has recovered'))
+  })
+
   test('a webhook delivery that ended in error: one letter a project until one works', async () => {
     const { db, clock } = cp.running.ctx
     const project = await cp.project('shop', serverId)

@@ -180,7 +180,7 @@ describe.skipIf(missing('caddy'))('manual services behind the proxy', () => {
         ])
       }
       expect(second[SOCKET].log()).toMatch(/web was away for \d+ ms/)
-      expect(second[NODE].log()).toMatch(/Nobody talks to the version before any more/)
+      expect(second[NODE].log()).toMatch(/The version before answers no request any more/)
       expect(statSync(configuration).mtimeMs).toBe(before)
       const { statics } = environmentPaths(host.settings, SITE)
       expect(readdirSync(join(statics, 'web'))).toEqual([String(second[SITE].taskId)])

@@ -32,6 +32,10 @@ const SCHEMA = `
     environment_id INTEGER NOT NULL, service TEXT NOT NULL, task_id INTEGER NOT NULL,
     PRIMARY KEY (environment_id, service)
   ) STRICT;
+  CREATE TABLE IF NOT EXISTS draining (
+    environment_id INTEGER NOT NULL, service TEXT NOT NULL, task_id INTEGER NOT NULL, until INTEGER NOT NULL,
+    PRIMARY KEY (environment_id, service, task_id)
+  ) STRICT;
   ${OBJECTS_SCHEMA}
   ${USAGE_SCHEMA}
   ${ARTIFACTS_SCHEMA}
@@ -48,6 +52,7 @@ const OF_ENVIRONMENTS = [
   'ceilings',
   'artifacts',
   'stopped_services',
+  'draining',
 ]
 
 /**
@@ -67,6 +72,18 @@ export interface ProcessRow {
   /** The supervisor's instructions as JSON: enough to start it again after a reboot. Holds no values of variables. */
   instructions: string
 }
+
+/** A replaced service that still answers requests; the daemon ends it when none is left, or at `until`. */
+export interface Draining {
+  environmentId: number
+  service: string
+  /** The deployment that started it. */
+  taskId: number
+  /** Wall clock, because it must survive a restart of the daemon. */
+  until: number
+}
+
+type DrainingKey = Pick<Draining, 'environmentId' | 'service' | 'taskId'>
 
 interface HeldPort {
   port: number
@@ -293,6 +310,7 @@ export class Ledger {
           .run(environmentId)
         this.objects.serve(environmentId, [])
         this.#forgetStops(environmentId)
+        this.#db.prepare('DELETE FROM draining WHERE environment_id = ?').run(environmentId)
       })
       .immediate()
   }
@@ -315,6 +333,34 @@ export class Ledger {
 
   #forgetStops(environmentId: number): void {
     this.#db.prepare('DELETE FROM stopped_services WHERE environment_id = ?').run(environmentId)
+  }
+
+  setDraining({ environmentId, service, taskId, until }: Draining): void {
+    const sql = 'INSERT OR REPLACE INTO draining VALUES (?, ?, ?, ?)'
+    this.#db.prepare(sql).run(environmentId, service, taskId, until)
+  }
+
+  listDraining(environmentId?: number): Draining[] {
+    const id = environmentId ?? null
+    const rows = this.#db
+      .prepare(
+        `SELECT environment_id AS environmentId, service, task_id AS taskId, until FROM draining
+         WHERE ? IS NULL OR environment_id = ? ORDER BY environment_id, task_id, service`,
+      )
+      .all(id, id)
+    return rows as Draining[]
+  }
+
+  /** Whether the daemon still waits for its requests, so that no other work ends it. */
+  isDraining({ environmentId, service, taskId }: DrainingKey): boolean {
+    return this.listDraining(environmentId).some(
+      (row) => row.service === service && row.taskId === taskId,
+    )
+  }
+
+  removeDraining({ environmentId, service, taskId }: DrainingKey): void {
+    const sql = 'DELETE FROM draining WHERE environment_id = ? AND service = ? AND task_id = ?'
+    this.#db.prepare(sql).run(environmentId, service, taskId)
   }
 
   /** Nothing of the environment is left here, so its ports are free for others. */

@@ -16,6 +16,8 @@ export const MAINTENANCE = {
   collectMs: HOUR,
   /** How often what runs is compared with what was deployed, besides the engine's events. */
   driftMs: MINUTE,
+  /** How often replaced services are looked at that still answer requests. */
+  drainMs: SECOND,
   /** How often listeners on the ports of services are checked. */
   listenersMs: 15 * SECOND,
   /** Events within this time cause one check. */
@@ -37,4 +39,25 @@ export const MAINTENANCE = {
   factEnvironments: 50,
   /** To measure the folders of one environment; the rest is counted next time. */
   measureMs: 30 * SECOND,
+} as const
+
+/** Checks of running services. A frozen process is noticed after three looks, in less than 30 s. */
+export const HEALTH = {
+  tickMs: SECOND,
+  /** Start to start: three failures and the time-out of the last one stay below 30 s. */
+  everyMs: 7 * SECOND,
+  /** A command starts a process in the container, so it runs less often. */
+  commandEveryMs: 30 * SECOND,
+  /** The least that a file may ask for. */
+  leastMs: 5 * SECOND,
+  /** A restarted edge soon knows again which replicas to leave out. */
+  repeatMs: 15 * SECOND,
+  /** Between restarts of a service that stays unhealthy: doubled each time, up to the cap. */
+  restartMs: 30 * SECOND,
+  restartCapMs: 30 * MINUTE,
+  /** Healthy for this long, a service may be restarted at once again. */
+  forgetMs: 10 * MINUTE,
+  /** To end the processes of a check that takes too long. */
+  killMs: 2 * SECOND,
+  endPollMs: 100,
 } as const

@@ -40,6 +40,8 @@ export const PROXY = {
   lineBytes: 4 * MiB,
   connections: 64,
   routesPerEnvironment: 100,
+  /** Of one route, or of one environment: twenty services with ten replicas. */
+  containers: 200,
   /** How often edge and Caddy are checked, and about the longest outage after one was killed. */
   supervisionMs: 500,
   /** Priority of edge and Caddy; every other process has 0, and the lowest number goes first. */
@@ -84,6 +86,8 @@ export const ROUTE_STEPS = {
   proxyWaitMs: 10 * SECOND,
   /** Least and longest drain of the old version after the switch, for requests in flight. */
   drainMinMs: 2 * SECOND,
+  /** What takes longer to end (a long `stop_timeout`) does so after the deployment. */
+  endMs: 15 * SECOND,
   drainMaxMs: 30 * SECOND,
   drainPollMs: 100,
   /** One handshake; a certificate may be issued just then. */

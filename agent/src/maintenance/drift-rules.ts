@@ -138,6 +138,19 @@ export function viewContainer(
   return view(describeEnd(name, seen))
 }
 
+/** One view of a service with several containers: it runs while one of them does. */
+export function mergeReplicas(service: string, views: readonly ServiceView[]): ServiceView {
+  const [first] = views
+  const isUp = views.some(({ state }) => state === 'running')
+  return {
+    name: service,
+    state: isUp ? 'running' : (first?.state ?? 'missing'),
+    restarts: views.reduce((sum, { restarts }) => sum + restarts, 0),
+    outOfMemory: views.some(({ outOfMemory }) => outOfMemory),
+    reason: degradedReason(views),
+  }
+}
+
 /** A process with `run`, as its supervisor reports it; undefined: it has no supervisor. */
 export interface SeenProcess {
   condition: 'running' | 'waiting' | 'stopping' | 'ended'
@@ -185,5 +198,6 @@ export function viewStopped(name: string, runs: boolean): ServiceView {
 }
 
 /** One sentence for the environment: the first objection, in the order of the file. */
-export const degradedReason = (views: readonly ServiceView[]): string =>
-  views.find(({ reason }) => reason !== '')?.reason ?? ''
+export function degradedReason(views: readonly ServiceView[]): string {
+  return views.find(({ reason }) => reason !== '')?.reason ?? ''
+}

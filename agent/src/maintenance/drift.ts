@@ -7,6 +7,8 @@ import { MAINTENANCE } from '../limits/maintenance.ts'
 import { describeExcess } from '../machine/disk-space.ts'
 import { inspectContainer, type Observed } from '../machine/docker/containers.ts'
 import type { Engine } from '../machine/docker/engine.ts'
+import { inspectImage } from '../machine/docker/images.ts'
+import { nameReplica } from '../machine/docker/names.ts'
 import { type Listener, listListeners, nameHolder } from '../machine/process/ports.ts'
 import { openSocket } from '../machine/process/sockets.ts'
 import { serverName } from '../machine/server-settings.ts'
@@ -15,6 +17,7 @@ import {
   isDockerPlan,
   type LastPlan,
   type ManualPlan,
+  type RunningContainer,
 } from '../runner/plan/plan.ts'
 import type { AgentSettings } from '../settings.ts'
 import { instructionsOf } from '../supervise/control.ts'
@@ -23,6 +26,7 @@ import {
   degradedReason,
   type End,
   type Ends,
+  mergeReplicas,
   noteEnds,
   type SeenProcess,
   type ServiceView,
@@ -30,6 +34,8 @@ import {
   viewProcess,
   viewStopped,
 } from './drift-rules.ts'
+import { containerPart, processPart } from './health-parts.ts'
+import type { HealthWatch, WatchedPart } from './health-watch.ts'
 import type { Observations } from './observations.ts'
 import type { UsageMeter } from './usage-meter.ts'
 
@@ -37,6 +43,8 @@ interface DriftOptions {
   settings: AgentSettings
   engine: Engine
   observations: Observations
+  /** Asks what runs whether it is well. */
+  health?: Pick<HealthWatch, 'set' | 'stateOf' | 'reasonOf'> | undefined
   /** Receives the running pids, to measure their usage. */
   usage?: Pick<UsageMeter, 'notePids'> | undefined
   /** Wall clock, because it is compared with the times of engine and supervisors. */
@@ -99,12 +107,15 @@ export class DriftWatch {
       ? await this.#lookAtContainers(ledger, stored, plan)
       : this.#lookAtProcesses(ledger, stored, plan)
     if (!views) return
+    const { health } = this.#o
+    for (const view of views) view.reason ||= health?.reasonOf(environmentId, view.name) ?? ''
     observations.set({
       environmentId,
       commitSha: stored.commit,
       fence: stored.fence,
       services: views.map(({ name, state, restarts, outOfMemory }) => {
-        return { name, state, health: 'none', restarts, outOfMemory }
+        const sick = state === 'running' ? health?.stateOf(environmentId, name) : undefined
+        return { name, state, health: sick ?? 'none', restarts, outOfMemory }
       }),
       degradedReason:
         degradedReason(views) || describe(ledger.usage.findExcess(environmentId), this.#o.settings),
@@ -114,6 +125,7 @@ export class DriftWatch {
   /** Nothing of the environment runs. */
   #forget(environmentId: number): void {
     this.#o.usage?.notePids(environmentId, [])
+    this.#o.health?.set(environmentId, [])
     const isOf = (key: string): boolean => key.startsWith(`${environmentId}/`)
     for (const key of this.#ends.keys()) if (isOf(key)) this.#ends.delete(key)
     for (const key of this.#away) if (isOf(key)) this.#away.delete(key)
@@ -126,24 +138,47 @@ export class DriftWatch {
   ): Promise<ServiceView[]> {
     const { engine, now } = this.#o
     const stopped = ledger.listStopped(stored.environmentId)
-    const views: ServiceView[] = []
+    const views = new Map<string, ServiceView[]>()
     const pids: number[] = []
+    const parts: WatchedPart[] = []
     for (const expected of plan.services) {
-      const seen = await inspectContainer(engine, expected.container)
+      const { service, container, replica = 1 } = expected
+      const seen = await inspectContainer(engine, container)
       if (seen?.pid !== undefined) pids.push(seen.pid)
-      if (seen && stopped.has(expected.service)) {
-        views.push(viewStopped(expected.service, seen.state === 'running'))
+      const ofService = views.get(service) ?? []
+      views.set(service, ofService)
+      if (seen && stopped.has(service)) {
+        ofService.push(viewStopped(service, seen.state === 'running'))
         continue
       }
-      const key = `${stored.environmentId}/${expected.service}`
+      const part = seen && (await this.#containerPart(plan, expected, seen))
+      if (part) parts.push(part)
+      const key = `${stored.environmentId}/${service}/${replica}`
       const at = now()
       if (seen) this.#ends.set(key, noteEnds(this.#ends.get(key), this.#endsOf(seen), at, RULE))
       const shown = seen && { ...seen, startedAt: startOf(seen) }
       const look = { now: at, rule: RULE }
-      views.push(viewContainer(expected, stored, shown, this.#ends.get(key), look))
+      const count = plan.services.filter((other) => other.service === service).length
+      const named = { ...expected, service: nameReplica(service, replica, count) }
+      ofService.push(viewContainer(named, stored, shown, this.#ends.get(key), look))
     }
     this.#o.usage?.notePids(stored.environmentId, pids)
-    return views
+    this.#o.health?.set(stored.environmentId, parts)
+    return [...views].map(([service, replicas]) => mergeReplicas(service, replicas))
+  }
+
+  async #containerPart(
+    plan: DockerPlan,
+    running: RunningContainer,
+    seen: Observed,
+  ): Promise<WatchedPart | undefined> {
+    const { engine } = this.#o
+    const service = plan.section.services.find(({ name }) => name === running.service)
+    if (!service) return undefined
+    // without a state of the engine the image has no HEALTHCHECK
+    const isAsked = service.asksImage && seen.health !== undefined
+    const image = isAsked ? await inspectImage(engine, running.imageId) : undefined
+    return containerPart(engine, { plan, service, running, seen, image: image?.healthcheck })
   }
 
   #endsOf(seen: Observed) {
@@ -180,9 +215,11 @@ export class DriftWatch {
     const rows = ledger.listProcesses(environmentId).filter(({ state }) => state === 'serving')
     const views: ServiceView[] = []
     const pids: number[] = []
+    const parts: WatchedPart[] = []
     const stopped = ledger.listStopped(environmentId)
     let isEarly = false
-    for (const { name, run } of plan.section.services) {
+    for (const service of plan.section.services) {
+      const { name, run } = service
       const key = `${environmentId}/${name}`
       if (!run && stopped.has(name)) {
         views.push(viewStopped(name, false))
@@ -213,12 +250,19 @@ export class DriftWatch {
         const seenEnds = { of: `${state.taskId}`, isUnsteady, ...seen }
         this.#ends.set(key, noteEnds(this.#ends.get(key), seenEnds, at, RULE))
       }
+      if (seen && state && row) {
+        const isForeign = (): boolean => portProblem(row, this.#listenersOf(row)) !== ''
+        const of = { plan, service, row, state, isForeign }
+        const part = processPart(this.#o.settings, of)
+        if (part) parts.push(part)
+      }
       const view = viewProcess(name, seen, this.#ends.get(key), { now: at, rule: RULE })
       const reason =
         view.reason || socketProblem(plan, name) || portProblem(row, this.#listenersOf(row))
       views.push({ ...view, reason })
     }
     this.#o.usage?.notePids(environmentId, pids)
+    this.#o.health?.set(environmentId, parts)
     return isEarly ? undefined : views
   }
 }

@@ -28,7 +28,9 @@ import { recoverManual } from '../runner/manual/recover.ts'
 import { isDockerPlan } from '../runner/plan/plan.ts'
 import { LogFollowers } from '../service-logs/followers.ts'
 import type { AgentSettings } from '../settings.ts'
+import { DrainingWatch } from './draining.ts'
 import { DriftWatch } from './drift.ts'
+import { HealthWatch } from './health-watch.ts'
 import type { Host } from './host.ts'
 import type { Observations } from './observations.ts'
 import { endBuildOrphans } from './orphans.ts'
@@ -44,13 +46,18 @@ interface MaintenanceParts {
 }
 
 /** Events after which a container is checked; exec and health-check events come by the thousand. */
-const TELLING = new Set(['start', 'die', 'oom', 'stop', 'destroy', 'rename', 'update'])
+const TELLING = new Set([
+  ...['start', 'die', 'oom', 'stop', 'destroy', 'rename', 'update', 'pause', 'unpause'],
+  ...['health_status: healthy', 'health_status: unhealthy'],
+])
 
 class Maintenance {
   readonly #p: MaintenanceParts
   readonly #engine
   readonly #edge
   readonly #drift: DriftWatch
+  readonly #health: HealthWatch
+  readonly #draining: DrainingWatch
   readonly #logs: LogFollowers
   readonly #ending = new AbortController()
   readonly #timers: NodeJS.Timeout[] = []
@@ -78,18 +85,31 @@ class Maintenance {
     const { settings, observations, clock, host } = parts
     const now = (): number => clock.now()
     const { usage } = host
-    this.#drift = new DriftWatch({ settings, engine: this.#engine, observations, usage, now })
+    this.#health = new HealthWatch({
+      edge: this.#edge,
+      manager: parts.manager,
+      log: parts.log,
+      now,
+      onChange: (id) => this.#due(() => this.#toLook.add(id)),
+    })
+    const { health, engine } = { health: this.#health, engine: this.#engine }
+    this.#drift = new DriftWatch({ settings, engine, observations, health, usage, now })
+    const isBusy = (id: number): boolean => parts.manager.isBusy(id)
+    const { log } = parts
+    this.#draining = new DrainingWatch({ settings, engine, edge: this.#edge, isBusy, now, log })
     const ledger = (): Ledger | undefined => this.#openLedger()
     this.#logs = new LogFollowers({ engine: this.#engine, settings, log: parts.log, ledger })
     this.#unlisten = parts.manager.onChange((id) => this.#attemptChanged(id))
     this.#every(DAEMON.servicesMs, () => this.#lookAtProcesses())
     this.#every(MAINTENANCE.driftMs, () => this.#everyMinute())
+    this.#every(MAINTENANCE.drainMs, () => this.#drain())
     void this.#followEngine()
   }
 
   close(): void {
     this.#ending.abort()
     this.#logs.close()
+    this.#health.close()
     this.#unlisten()
     clearTimeout(this.#soon)
     clearTimeout(this.#again)
@@ -160,7 +180,10 @@ class Maintenance {
       this.#logs.noteStart(id)
     }
     if (action === 'oom') this.#drift.noteEnd(id, { outOfMemory: true })
-    if (action === 'die') this.#drift.noteEnd(id, { exitCode: exitCode ?? null })
+    if (action === 'die') {
+      this.#drift.noteEnd(id, { exitCode: exitCode ?? null })
+      this.#health.noteEnd(environmentId, id)
+    }
     this.#due(() => this.#toLook.add(environmentId))
   }
 
@@ -293,6 +316,11 @@ class Maintenance {
         this.#p.log.warn({ environmentId, ...describeError(error) }, 'what runs is not known')
       }
     }
+  }
+
+  #drain(): void {
+    const ledger = this.#openLedger()
+    if (ledger) this.#draining.look(ledger)
   }
 
   /** Polls the supervisors' files often, because they send no notifications. */

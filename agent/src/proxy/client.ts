@@ -20,6 +20,7 @@ import {
   type RemoveRoutes,
   type RoutesSet,
   type SetAuth,
+  type SetAvoided,
   type SetRoutes,
 } from './protocol.ts'
 import { readTable, routeKey } from './table.ts'
@@ -44,6 +45,8 @@ export interface EdgeClient {
   getRoutes(environmentId: number): Promise<{ fence: bigint; routes: EdgeRoute[] } | undefined>
   removeRoutes(removal: RemoveRoutes): Promise<void>
   setAuth(auth: SetAuth): Promise<void>
+  /** When it returns, new requests follow it. */
+  setAvoided(avoided: SetAvoided): Promise<void>
   describe(): Promise<EdgeDescription>
   /** The address that people type. */
   urlOf(host: string, path: string): string
@@ -74,6 +77,9 @@ export function openEdge(settings: ClientSettings): EdgeClient {
     },
     async setAuth(params) {
       await call({ method: 'setAuth', params })
+    },
+    async setAvoided(params) {
+      await call({ method: 'setAvoided', params }, PROXY.adminMs)
     },
     describe: () => call({ method: 'describe', params: {} }, PROXY.adminMs),
     urlOf: (host, path) => addressOf(settings, host, path),

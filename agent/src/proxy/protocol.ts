@@ -8,11 +8,21 @@ export type PageName = 'deploying' | 'failed' | 'stopped' | 'off'
 const PAGES: readonly PageName[] = ['deploying', 'failed', 'stopped', 'off']
 
 export type EdgeTarget =
-  | { kind: 'container'; id: string; port: number }
+  | ContainerTarget
   | { kind: 'loopback'; port: number }
   | SocketTarget
   | { kind: 'static'; root: string }
   | { kind: 'page'; page: PageName }
+
+export interface ContainerTarget {
+  kind: 'container'
+  id: string
+  port: number
+  /** Further replicas, on the same port; absent: none, or an earlier version wrote the route. */
+  others?: string[]
+}
+
+export const containerIds = ({ id, others = [] }: ContainerTarget): string[] => [id, ...others]
 
 export interface SocketTarget {
   kind: 'socket'
@@ -63,6 +73,12 @@ export interface SetAuth {
   basicAuth: BasicAuth | null
 }
 
+/** Replicas of an environment that get no requests while another one of their service can. Replaces the former set. */
+export interface SetAvoided {
+  environmentId: number
+  containers: string[]
+}
+
 export interface EdgeDescription {
   /** Increases with every change of the table. */
   generation: number
@@ -99,6 +115,7 @@ export type EdgeCall =
   | { method: 'getRoutes'; params: { environmentId: number } }
   | { method: 'removeRoutes'; params: RemoveRoutes }
   | { method: 'setAuth'; params: SetAuth }
+  | { method: 'setAvoided'; params: SetAvoided }
   | { method: 'describe'; params: Record<string, never> }
   | { method: 'findPort'; params: { host: string; path: string } }
 
@@ -128,10 +145,15 @@ const isUser = (n: unknown): boolean => Number.isSafeInteger(n) && Number(n) >= 
 const isPlace = (path: unknown): boolean =>
   typeof path === 'string' && /^\/[^\0{}]{1,4000}$/.test(path)
 
+const isContainers = (ids: unknown): boolean =>
+  Array.isArray(ids) &&
+  ids.length <= PROXY.containers &&
+  ids.every((id) => typeof id === 'string' && CONTAINER.test(id))
+
 function findTargetProblem(target: EdgeTarget): string | undefined {
   switch (target?.kind) {
     case 'container':
-      if (!CONTAINER.test(String(target.id))) return 'has no container'
+      if (!isContainers([target.id, ...(target.others ?? [])])) return 'has no container'
       return isPort(target.port) ? undefined : 'has no port'
     case 'loopback':
       return isPort(target.port) ? undefined : 'has no port'
@@ -165,6 +187,9 @@ export function findProblem(call: EdgeCall): string | undefined {
     return 'The call names no environment.'
   }
   if (call.method === 'getRoutes') return undefined
+  if (call.method === 'setAvoided') {
+    return isContainers(call.params.containers) ? undefined : 'The call names no containers.'
+  }
   if (call.method === 'setAuth') {
     if (typeof call.params.revision !== 'bigint') return 'The settings have no revision.'
     const auth = call.params.basicAuth

@@ -20,6 +20,8 @@ export interface CollectionFacts<T extends Owned> {
   namedVolumes: ReadonlySet<string>
   /** The deployment that asks, at its end; its own unfinished objects stay. */
   ownAttempt: string | undefined
+  /** Replaced, but the daemon still waits for its requests. */
+  isDraining?: ((row: T) => boolean) | undefined
   now: number
 }
 
@@ -109,7 +111,7 @@ export function decideCollection<T extends Owned>(
     const since = unnamedSince(row)
     switch (row.kind) {
       case 'container':
-        return !isRunning(row, plan)
+        return !isRunning(row, plan) && !facts.isDraining?.(row)
       case 'image':
         return !images.has(row)
       case 'pulled':

@@ -178,6 +178,21 @@ async function followTags(
   }
 }
 
+/** Stops it, reads its log to the end and removes it. The caller deletes the row. */
+export async function endContainer(
+  engine: Engine,
+  settings: AgentSettings,
+  row: ObjectRow,
+  found: { id: string; madeAt: Date; isRunning: boolean },
+): Promise<void> {
+  if (found.isRunning) {
+    await stopContainer(engine, found.id, Number(row.facts.stopTimeoutMs ?? STEPS.stopTimeoutMs))
+  }
+  // the removal continues if the log cannot be read
+  await drainContainerLog(engine, settings, row, found).catch(() => undefined)
+  await removeContainer(engine, found.id)
+}
+
 /** 'in_use': it stays for now. */
 async function removeObject(
   engine: Engine,
@@ -188,13 +203,7 @@ async function removeObject(
 ): Promise<'removed' | 'in_use'> {
   switch (row.kind) {
     case 'container':
-      if (found?.isRunning) {
-        const timeoutMs = Number(row.facts.stopTimeoutMs ?? STEPS.stopTimeoutMs)
-        await stopContainer(engine, found.id, timeoutMs)
-      }
-      // the removal continues if the log cannot be read
-      if (found) await drainContainerLog(engine, settings, row, found).catch(() => undefined)
-      if (found) await removeContainer(engine, found.id)
+      if (found) await endContainer(engine, settings, row, found)
       return 'removed'
     case 'image':
       return removeImage(engine, row.name)
@@ -289,6 +298,7 @@ export async function collectEnvironment(
       plan,
       namedVolumes: namedVolumes(settings, environmentId, plan),
       ownAttempt: request.attemptId,
+      isDraining: (row) => ledger.isDraining(row),
       now,
     },
     { images: MAINTENANCE.keptImages, unnamedVolumeMs: MAINTENANCE.unnamedVolumeMs },

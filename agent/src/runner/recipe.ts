@@ -6,7 +6,7 @@ import type { Attempt } from './attempt.ts'
 import { PartKey } from './parts.ts'
 import type { Ask } from './plan/ceilings.ts'
 import type { LastPlan, Made, PlacedStep, Plan, Work } from './plan/plan.ts'
-import type { Upstream } from './routing.ts'
+import type { Retired } from './routing.ts'
 
 export interface StepResult {
   exitCode?: number | undefined
@@ -68,8 +68,8 @@ export interface Recipe {
   releaseOwner(attempt: Attempt): Account | undefined
   /** Addresses of the version that is being deployed. */
   upstreams(attempt: Attempt): string[]
-  /** Addresses of versions that are about to end. */
-  retired(attempt: Attempt): Promise<Upstream[]>
+  /** Where versions that are about to end answer. */
+  retired(attempt: Attempt): Promise<Retired[]>
   /** Stops what was replaced; `isLeft`: the environment has another recipe now. */
   stopOld(attempt: Attempt, isLeft: boolean): Promise<void>
   /** The point of no return: this becomes the running version. */

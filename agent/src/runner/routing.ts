@@ -33,6 +33,14 @@ export interface Upstream {
   port: number
 }
 
+/** A container or process that was replaced and may still answer requests. */
+export interface Retired extends Upstream {
+  service: string
+  /** The deployment that started it. */
+  taskId: number
+  drainMs: number
+}
+
 export const nameUpstream = ({ address, port }: Upstream): string => `${address}:${port}`
 
 const ROUTING = new PartKey<Routing>('routing')

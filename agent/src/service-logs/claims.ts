@@ -11,10 +11,16 @@ interface ClaimedLog {
   environmentId: number
   service: string
   taskId: number
+  /** Absent or 1: the first one. */
+  replica?: number | undefined
 }
 
 const fileOf = (settings: Pick<AgentSettings, 'runDir'>, log: ClaimedLog): string =>
-  join(settings.runDir, 'logs', `e${log.environmentId}-${log.service}-${log.taskId}`)
+  join(
+    settings.runDir,
+    'logs',
+    `e${log.environmentId}-${log.service}-${log.taskId}${(log.replica ?? 1) > 1 ? `.${log.replica}` : ''}`,
+  )
 
 function isLive(file: string): boolean {
   try {

@@ -14,6 +14,12 @@ import { awaitLog } from './claims.ts'
 import { findResume } from './resume.ts'
 import { ServiceLog } from './writer.ts'
 
+/** The lines of a service with several containers say which one wrote them. */
+function replicaOf({ facts }: LoggedContainer): { replica: number; isOneOfSeveral: boolean } {
+  const replica = Number(facts?.replica ?? 1)
+  return { replica, isOneOfSeveral: replica > 1 || Number(facts?.replicas ?? 1) > 1 }
+}
+
 export type LoggedContainer = Pick<ObjectRow, 'environmentId' | 'service' | 'taskId'> & {
   facts?: ObjectRow['facts']
 }
@@ -43,8 +49,10 @@ async function beginCopy(
   values: Buffer[],
 ): Promise<Copying> {
   const dir = join(environmentPaths(settings, of.environmentId).logs, of.service)
-  const resume = await findResume(dir, of.taskId, madeAt)
-  const log = new ServiceLog(dir, of.taskId, new Masker(values), { resume })
+  const { replica, isOneOfSeveral } = replicaOf(of)
+  const resume = await findResume(dir, { taskId: of.taskId, replica }, madeAt)
+  const options = { resume, replica: isOneOfSeveral ? replica : undefined }
+  const log = new ServiceLog(dir, of.taskId, new Masker(values), options)
   let last: string | undefined
   const onRecord = ({ stream, at, bytes }: LogRecord): void => {
     last = at
@@ -81,7 +89,7 @@ export async function drainContainerLog(
   secrets?: Buffer[],
 ): Promise<boolean> {
   const values = secrets ?? readValues(settings, row)
-  const release = await awaitLog(settings, row)
+  const release = await awaitLog(settings, { ...row, replica: replicaOf(row).replica })
   if (!release) return false
   try {
     const copy = await beginCopy(settings, row, container.madeAt, values)

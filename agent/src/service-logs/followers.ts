@@ -94,7 +94,8 @@ export class LogFollowers {
     if (!isOurs || !/^[a-z0-9][a-z0-9_-]*$/.test(service)) return undefined
     const rows = this.#p.ledger()?.objects.list({ environmentId, kind: 'container', taskId })
     const row = rows?.find((found) => found.name === name)
-    return { id, name, madeAt, environmentId, taskId, service, facts: row?.facts ?? {} }
+    const facts = row?.facts ?? { replica: Number(labels[LABELS.replica] ?? 1) }
+    return { id, name, madeAt, environmentId, taskId, service, facts }
   }
 
   #follow(of: Followed): void {
@@ -110,7 +111,7 @@ export class LogFollowers {
     const { engine, settings, log } = this.#p
     const { signal } = this.#ending
     for (let waitMs: number = SERVICE_LOGS.againMs; !signal.aborted; ) {
-      const release = claimLog(settings, of)
+      const release = claimLog(settings, { ...of, replica: Number(of.facts?.replica ?? 1) })
       try {
         if (release) {
           await followContainer(engine, settings, of, signal)

@@ -16,10 +16,12 @@ import {
   readGone,
 } from './days.ts'
 import { type PartReader, plainTime, readPart, timeOf } from './lines.ts'
+import type { ServiceLine } from './writer.ts'
 
 export interface ServiceRecord {
   t: string
   s: 'out' | 'err'
+  /** `web`; `web.2` is a replica. */
   service: string
   task: number
   text: string
@@ -235,8 +237,8 @@ class Ring {
 
 function parse(line: Buffer, service: string): ServiceRecord | undefined {
   try {
-    const { t, s, task, text } = JSON.parse(line.toString('utf8')) as ServiceRecord
-    return { t, s, service, task, text }
+    const { t, s, task, r, text } = JSON.parse(line.toString('utf8')) as ServiceLine
+    return { t, s, service: r === undefined ? service : `${service}.${r}`, task, text }
   } catch {
     return undefined // a line that a crash cut; its writer repeated it
   }

@@ -25,18 +25,27 @@ interface Line {
   t: string
   s: 'out' | 'err'
   task: number
+  /** The replica, in the log of a service that has several. */
+  r?: number
 }
 
-/** Collects facts from the lines of one deployment, in the order of the file. */
+/** Identifies the lines of one container. */
+export interface LogWriter {
+  taskId: number
+  /** From 1. */
+  replica: number
+}
+
+/** Collects facts from the lines of one container, in the order of the file. */
 class Collecting {
   readonly #mark: Buffer
-  readonly #taskId: number
+  readonly #of: LogWriter
   readonly #last: { out?: LastLines; err?: LastLines } = {}
   #first = ''
 
-  constructor(taskId: number) {
-    this.#taskId = taskId
-    this.#mark = Buffer.from(`"task":${taskId},`)
+  constructor(of: LogWriter) {
+    this.#of = of
+    this.#mark = Buffer.from(`"task":${of.taskId},`)
   }
 
   add(line: Buffer): void {
@@ -47,7 +56,7 @@ class Collecting {
     } catch {
       return
     }
-    if (entry.task !== this.#taskId) return
+    if (entry.task !== this.#of.taskId || (entry.r ?? 1) !== this.#of.replica) return
     if (this.#first === '' || entry.t < this.#first) this.#first = entry.t
     const last = this.#last[entry.s]
     if (last && entry.t < last.at) return
@@ -85,10 +94,10 @@ function collectEnd(file: string, collecting: Collecting): { isWhole: boolean } 
   }
 }
 
-/** Undefined when the log has no line of this deployment. `notBefore` is when its container was made. */
+/** Undefined when the log has no line of this container. `notBefore` is when it was made. */
 export async function findResume(
   dir: string,
-  taskId: number,
+  of: LogWriter,
   notBefore: Date,
 ): Promise<Resume | undefined> {
   const firstDay = notBefore.toISOString().slice(0, 10)
@@ -98,12 +107,12 @@ export async function findResume(
     const file = join(dir, name)
     const isOldest = part === parts[0]
     if (!isCompressed) {
-      const end = new Collecting(taskId)
+      const end = new Collecting(of)
       const { isWhole } = collectEnd(file, end)
       const found = end.result(isWhole && isOldest)
       if (found) return found
     }
-    const whole = new Collecting(taskId)
+    const whole = new Collecting(of)
     const reader = readPart(file, isCompressed)
     try {
       for (let lines = await reader.next(); lines; lines = await reader.next()) {

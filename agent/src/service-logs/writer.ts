@@ -17,6 +17,8 @@ export interface ServiceLine {
   t: string
   s: ServiceSource
   task: number
+  /** The replica, where the service has several. */
+  r?: number
   text: string
 }
 
@@ -24,6 +26,8 @@ interface ServiceLogOptions {
   now?: () => Date
   /** Drops what an earlier writer wrote already. */
   resume?: Resume | undefined
+  /** Undefined: the service has one container or process. */
+  replica?: number | undefined
 }
 
 const NEWLINE = 0x0a
@@ -33,6 +37,7 @@ export class ServiceLog {
   readonly #taskId: number
   readonly #now: () => Date
   readonly #resume: Resume | undefined
+  readonly #replica: number | undefined
   readonly #streams: Record<ServiceSource, { mask: MaskStream; rest: Buffer }>
   readonly #dropped = { out: 0, err: 0 }
   #day = ''
@@ -45,6 +50,7 @@ export class ServiceLog {
     this.#taskId = taskId
     this.#now = options.now ?? (() => new Date())
     this.#resume = options.resume
+    this.#replica = options.replica
     const nothing = Buffer.alloc(0)
     this.#streams = {
       out: { mask: masker.source(), rest: nothing },
@@ -111,6 +117,7 @@ export class ServiceLog {
         t: at,
         s: source,
         task: this.#taskId,
+        ...(this.#replica === undefined ? {} : { r: this.#replica }),
         text: line.toString('utf8').replace(/\r$/, ''),
       }
       return `${JSON.stringify(entry)}\n`

@@ -143,7 +143,7 @@ export async function reviveServices(
     try {
       const isFirst = revival.isFirst(environmentId)
       // read only now, as a deployment may have ended since; ends come first, as they may free the port of others
-      const rows = ledger.listProcesses(environmentId)
+      const rows = ledger.listProcesses(environmentId).filter((row) => !ledger.isDraining(row))
       const over = rows.filter(isOver)
       const isPrepared = over.length === 0 || (await prepare(revival, over))
       for (const row of [...(isPrepared ? over : []), ...rows.filter((row) => !isOver(row))]) {

@@ -113,6 +113,31 @@ export const certificateRenewedLetter = (o: { server: string; url: string }): Le
     o.url,
   ])
 
+export const degradedLetter = (o: {
+  environment: string
+  project: string
+  reason: string
+  url: string
+}): LetterText =>
+  letter(`${o.environment} of ${o.project} is degraded`, [
+    `${oneLine(o.environment)} of ${oneLine(o.project)} does not run as it was deployed:`,
+    '',
+    oneLine(o.reason).slice(0, 300),
+    '',
+    o.url,
+  ])
+
+export const recoveredLetter = (o: {
+  environment: string
+  project: string
+  url: string
+}): LetterText =>
+  letter(`${o.environment} of ${o.project} has recovered`, [
+    `${oneLine(o.environment)} of ${oneLine(o.project)} runs as it was deployed again.`,
+    '',
+    o.url,
+  ])
+
 export const deliveryLetter = (o: {
   project: string
   event: string

@@ -125,7 +125,7 @@ export interface AgentsTable {
 export interface AlertsTable {
   id: Generated<number>
   organizationId: number
-  kind: 'server_offline' | 'disk_full' | 'certificate' | 'delivery'
+  kind: 'server_offline' | 'disk_full' | 'certificate' | 'delivery' | 'degraded'
   /** The server, or for deliveries the project. */
   subjectId: number
   begunAt: number

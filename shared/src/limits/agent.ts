@@ -29,6 +29,8 @@ export const STEPS = {
   healthExplainMs: 3 * SECOND,
   stayedUpMs: 3 * SECOND,
   stopTimeoutMs: 10 * SECOND,
+  /** For the open requests of a version that was replaced. */
+  drainMs: 30 * SECOND,
   restartMs: SECOND,
   restartCapMs: 60 * SECOND,
   restartResetMs: 60 * SECOND,

@@ -160,6 +160,9 @@ export const SERVICE_FILE = {
   /** `**` and braces of one pattern; each multiplies the work of matching. */
   patternWildcards: 5,
   healthRetries: 100,
+  /** More do not fit into one answer of the edge's name server, and a second server helps more. */
+  replicas: 10,
+  drainMaxMs: HOUR,
   cpus: 256,
   /** Larger than any server, small enough to be counted in bytes. */
   memoryBytes: 4_096 * GiB,

@@ -60,6 +60,11 @@ function checkMap(schema: z.ZodObject, node: MapNode, found: Found): Record<stri
     if (Object.hasOwn(shape, entry.key)) {
       value[entry.key] = checkValue(shape[entry.key] as z.ZodType, entry.value, at(found, entry))
     } else if (found.path.length > 0 || !isIgnoredKey(entry.key)) {
+      const refused = wordsOf(schema).rules?.refused ?? {}
+      if (Object.hasOwn(refused, entry.key)) {
+        reportRefused(entry, refused[entry.key] as string, found)
+        continue
+      }
       const suggestion = suggest(entry.key, known)
       if (suggestion) meant.add(suggestion)
       reportUnknown(entry, known, suggestion, found)
@@ -91,6 +96,11 @@ function reportUnknown(
   const hint = suggestion ? `did you mean '${suggestion}'?` : `known keys: ${known.join(', ')}`
   const message = `unknown key '${shown(key)}'${where}; ${hint}`
   report.error(keySpan, [...path, key], 'unknown_key', message, suggestion)
+}
+
+function reportRefused({ key, keySpan }: Entry, why: string, { report, path }: Found): void {
+  const full = [...path, key]
+  report.error(keySpan, full, 'unknown_key', `${join(full)} is not possible: ${why}`)
 }
 
 const needs = ({ report, path, keySpan }: Found, node: MapNode, keys: readonly string[]): void =>

@@ -41,7 +41,12 @@ export function checkMeaning(root: TreeNode, report: Report): void {
   const docker = servicesOf(root, 'docker')
   checkVolumes(root, docker, report)
   checkArguments(docker, report)
-  for (const service of docker) warnDatabase(service, report)
+  for (const service of docker) {
+    warnDatabase(service, report)
+    checkReplicas(service, report)
+    checkRestart(service, report)
+  }
+  for (const service of servicesOf(root, 'manual')) checkRestart(service, report)
   checkDependencies(docker, report)
   for (const action of entriesIn(childOf(root, 'actions'))) {
     checkAction(action, root, docker, report)
@@ -251,6 +256,37 @@ function warnDatabase({ node, path, isRouted }: Service, report: Report): void {
   report.warn(port.keySpan, [...path, 'port'], 'database_address', message)
 }
 
+/** Containers of a service without an address replace each other, because they may not share files; nor may replicas. */
+function checkReplicas({ node, path, isRouted }: Service, report: Report): void {
+  const replicas = entryOf(node, 'replicas')
+  const count = replicas?.value.kind === 'scalar' ? Number(replicas.value.value) : 1
+  const written = itemsIn(childOf(node, 'volumes'))
+    .map((item) => textOf(item)?.split(':') ?? [])
+    .find(([name, , mode]) => name !== undefined && mode !== 'ro')
+  if (!replicas || !(count > 1) || !written) return
+  const where = [...path, 'replicas']
+  const volume = shown(written[0] ?? '')
+  if (isRouted) {
+    const message =
+      `${join(path)} has ${count} replicas that all write to volume ${volume}; its program must ` +
+      'share files with its other processes'
+    report.warn(replicas.keySpan, where, 'shared_volume', message)
+    return
+  }
+  const message =
+    `${join(where)} must be 1, because the service writes to volume ${volume}; remove 'replicas', ` +
+    `or mount it with ':ro'`
+  report.error(replicas.keySpan, where, 'invalid_value', message)
+}
+
+/** Nothing finds out that an unchecked service is unhealthy. */
+function checkRestart({ node, path }: Service, report: Report): void {
+  const restart = entryOf(node, 'restart')
+  if (!restart || !isFalse(childOf(node, 'health'))) return
+  const message = `${join(path)} has 'restart', but 'health: false' turns its check off; remove one`
+  report.error(restart.keySpan, [...path, 'restart'], 'conflicting_keys', message)
+}
+
 function checkVolumes(root: TreeNode, services: Service[], report: Report): void {
   const declared = itemsIn(childOf(childOf(root, 'docker'), 'volumes')).map(textOf)
   for (const { node, path } of services) {
@@ -275,7 +311,7 @@ function checkVolumes(root: TreeNode, services: Service[], report: Report): void
   }
 }
 
-const PROCESS_KEYS = ['dir', 'env', 'variables', 'memory', 'cpus', 'stop_timeout']
+const PROCESS_KEYS = ['dir', 'env', 'variables', 'memory', 'cpus', 'stop_timeout', 'restart', 'drain']
 const SHAPES = [...TARGETS.manual, 'run']
 
 /** `kept` have their command in the Procfile. */

@@ -113,6 +113,8 @@ function dockerService(name: string, written: WrittenDocker, at: Range): DockerS
       return { path, bytes: bytes === undefined ? null : sizeBytes(bytes) }
     }),
     shmBytes: written.shm_size === undefined ? null : sizeBytes(written.shm_size),
+    replicas: written.replicas ?? 1,
+    ...upkeep(written),
   }
 }
 
@@ -126,6 +128,11 @@ function manualService(name: string, written: WrittenManual, at: Range): ManualS
     run: written.run === undefined ? null : processOf(written.run, written),
   }
 }
+
+const upkeep = ({ restart, drain }: WrittenDocker | WrittenManual) => ({
+  restartsUnhealthy: restart === 'unhealthy',
+  drainMs: msOf(drain) ?? STEPS.drainMs,
+})
 
 const routing = (name: string, written: WrittenDocker | WrittenManual, at: Range) => ({
   name,
@@ -152,6 +159,7 @@ const processOf = (command: string, written: WrittenManual): Process => ({
   memoryBytes: written.memory === undefined ? null : sizeBytes(written.memory),
   cpus: written.cpus ?? null,
   stopTimeoutMs: msOf(written.stop_timeout) ?? STEPS.stopTimeoutMs,
+  ...upkeep(written),
 })
 
 function buildOf(written: WrittenDocker['build']): DockerService['build'] {

@@ -51,11 +51,15 @@ const CASES: Record<ProblemCode, [source: string, message: string][]> = {
     ['manual: { »deplyo: [x] }', "unknown key 'deplyo' in manual; did you mean 'deploy'?"],
     [
       'docker: { services: { web: { image: a, port: 80, »x-note: b } } }',
-      "unknown key 'x-note' in docker.services.web; known keys: build, image, command, entrypoint, user, port, public, domain, path, default, auth, health, env, variables, release, depends_on, volumes, tmpfs, shm_size, memory, cpus, stop_timeout, stop_signal",
+      "unknown key 'x-note' in docker.services.web; known keys: build, image, command, entrypoint, user, port, public, domain, path, default, auth, health, env, variables, release, depends_on, volumes, tmpfs, shm_size, replicas, restart, memory, cpus, stop_timeout, stop_signal, drain",
     ],
     [
       'docker: { services: { web: { image: a, port: 80, »environment: { A: b } } } }',
       "unknown key 'environment' in docker.services.web; did you mean 'env'?",
+    ],
+    [
+      'manual: { deploy: [x], services: { web: { port: auto, run: y, »replicas: 2 } } }',
+      "manual.services.web.replicas is not possible: a manual service is one process on one port; start more workers inside its 'run', or use the docker recipe",
     ],
   ],
   missing_key: [
@@ -331,6 +335,12 @@ const CASES: Record<ProblemCode, [source: string, message: string][]> = {
     [
       'manual: { deploy: [x], services: { web: { root: a, »health: { path: /up } } } }',
       "manual.services.web has 'health' but no 'port' or 'socket' to ask; add it or remove 'health'",
+    ],
+  ],
+  shared_volume: [
+    [
+      'docker: { volumes: [data], services: { web: { image: a, port: 1, »replicas: 3, volumes: ["data:/d"] } } }',
+      'docker.services.web has 3 replicas that all write to volume data; its program must share files with its other processes',
     ],
   ],
   database_address: [

@@ -30,6 +30,7 @@ export const WARNING_CODES = [
   'looks_like_secret',
   'database_address',
   'argument_in_image',
+  'shared_volume',
 ] as const
 export type ErrorCode = (typeof ERROR_CODES)[number]
 type WarningCode = (typeof WARNING_CODES)[number]

@@ -97,6 +97,9 @@ describe('a docker section', () => {
         stopSignal: null,
         tmpfs: [],
         shmBytes: null,
+        replicas: 1,
+        restartsUnhealthy: false,
+        drainMs: 30_000,
       },
     ])
     expect([manual, actions]).toEqual([null, []])

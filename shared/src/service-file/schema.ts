@@ -11,6 +11,7 @@ import {
   cron,
   dockerHealth,
   domain,
+  drain,
   env,
   envKey,
   image,
@@ -19,6 +20,8 @@ import {
   port,
   RELATIVE,
   relativePath,
+  replicas,
+  restart,
   retention,
   rootFile,
   sharedPath,
@@ -68,6 +71,17 @@ const customVariables = list(
       'variables are always there.',
     examples: [['DATABASE_URL']],
   },
+)
+
+const restartKey = about(
+  restart,
+  'unhealthy: also start it again when its health check fails three times in a row, with growing ' +
+    'pauses. Default: only when its process ends.',
+)
+
+const drainKey = about(
+  drain,
+  'How long the version before may finish open requests after the switch. Default 30s.',
 )
 
 // --- docker --------------------------------------------------------------------------------------
@@ -171,6 +185,12 @@ const dockerService = map(
       },
     ).optional(),
     shm_size: about(size, 'Size of /dev/shm. Default 64m.').optional(),
+    replicas: about(
+      replicas,
+      'Containers of this service on its server. Requests are shared among the healthy ones. ' +
+        'memory and cpus are limits of each. Default 1.',
+    ).optional(),
+    restart: restartKey.optional(),
     memory: about(size, 'Memory limit.').optional(),
     cpus: about(cpus, 'CPU limit, in cores.').optional(),
     stop_timeout: about(
@@ -178,6 +198,7 @@ const dockerService = map(
       'Time between the stop signal and the kill. Default 10s.',
     ).optional(),
     stop_signal: about(stopSignal, "Signal that asks it to stop. Default: the image's.").optional(),
+    drain: drainKey.optional(),
   },
   { id: 'dockerService' },
   {
@@ -238,6 +259,8 @@ const manualService = map(
       stopTimeout,
       "With 'run': time between the stop signal and the kill. Default 10s.",
     ).optional(),
+    restart: restartKey.optional(),
+    drain: drainKey.optional(),
     public: isPublic.optional(),
     ...routing,
     health: manualHealth.optional(),
@@ -255,6 +278,11 @@ const manualService = map(
       ['root', 'run'],
     ],
     needs: { public: 'port' },
+    refused: {
+      replicas:
+        "a manual service is one process on one port; start more workers inside its 'run', or use " +
+        'the docker recipe',
+    },
   },
 )
 

@@ -78,6 +78,11 @@ export interface DockerService extends Routing {
   shmBytes: number | null
   /** The file names no check, so a HEALTHCHECK of the image decides. */
   asksImage: boolean
+  replicas: number
+  /** Also started again when its check fails. */
+  restartsUnhealthy: boolean
+  /** For the open requests of this version once another one serves. */
+  drainMs: number
 }
 
 interface Build {
@@ -114,6 +119,8 @@ export interface Process {
   memoryBytes: number | null
   cpus: number | null
   stopTimeoutMs: number
+  restartsUnhealthy: boolean
+  drainMs: number
 }
 
 export interface Step {

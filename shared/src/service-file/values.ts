@@ -200,6 +200,13 @@ export const stepTimeout = atMost(duration, TASKS.timeoutMaxMs, '6h')
 export const actionTimeout = atMost(duration, SERVICE_FILE.actionTimeoutMaxMs, '6h')
 export const retention = atMost(duration, SERVICE_FILE.retentionMaxMs, '90d')
 export const stopTimeout = atMost(duration, SERVICE_FILE.stopTimeoutMaxMs, '10m')
+export const drain = atMost(duration, SERVICE_FILE.drainMaxMs, '1h')
+export const replicas = say(z.int().min(1).max(SERVICE_FILE.replicas), {
+  expects: `a whole number from 1 to ${SERVICE_FILE.replicas}`,
+})
+export const restart = say(z.enum(['unhealthy']), {
+  expects: 'unhealthy (without it, only a process that ends is started again)',
+})
 export const cpus = say(z.number().gt(0).max(SERVICE_FILE.cpus), {
   expects: `a number above 0, at most ${SERVICE_FILE.cpus}`,
 })
@@ -358,7 +365,11 @@ const healthKeys = {
     { expects: 'a status from 100 to 599' },
     { description: 'The one status that counts as healthy. Default: any of 200-399.' },
   ).optional(),
-  interval: about(healthWait, 'Time between two checks. Default 1s.').optional(),
+  interval: about(
+    healthWait,
+    'Time between two checks. Default 1s during a deployment; afterwards 7s, and 30s for a ' +
+      'command. Afterwards a check never runs more often than every 5s.',
+  ).optional(),
   timeout: about(healthWait, 'Longest wait for one answer. Default 5s.').optional(),
   start_period: about(
     healthWait,
@@ -368,7 +379,9 @@ const healthKeys = {
     z.int().min(1).max(SERVICE_FILE.healthRetries),
     { expects: `a whole number from 1 to ${SERVICE_FILE.healthRetries}` },
     {
-      description: 'Failures in a row, after start_period, that end the deployment. Default 3.',
+      description:
+        'Failures in a row, after start_period, that end the deployment, or that make a running ' +
+        'service unhealthy. Default 3.',
     },
   ).optional(),
 }

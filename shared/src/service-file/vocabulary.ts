@@ -37,6 +37,8 @@ interface KeyRules {
   atMostOne?: readonly (readonly string[])[]
   /** Key → the key that it requires. */
   needs?: Readonly<Record<string, string>>
+  /** Keys that only another kind of map has → why not here. */
+  refused?: Readonly<Record<string, string>>
 }
 
 type Notes = Record<string, unknown>

@@ -146,6 +146,17 @@ export async function stopContainer(engine: Engine, id: string, timeoutMs: numbe
   await orMissing(container.stop({ t: seconds }))
 }
 
+/** The engine itself stops and starts it, so it comes back even if this process ends meanwhile. */
+export async function restartContainer(
+  engine: Engine,
+  id: string,
+  timeoutMs: number,
+): Promise<void> {
+  const seconds = Math.ceil(timeoutMs / 1_000)
+  const container = await getContainer(engine, id, { timeoutMs: seconds * 1_000 + ENGINE.stopMs })
+  await container.restart({ t: seconds })
+}
+
 export async function killContainer(engine: Engine, id: string, signal = 'SIGKILL'): Promise<void> {
   try {
     await orMissing((await getContainer(engine, id)).kill({ signal }))
@@ -192,6 +203,9 @@ export interface Observed {
   address: string | undefined
   labels: Record<string, string>
   pid: number | undefined
+  isPaused: boolean
+  /** The engine's own checks by the image's HEALTHCHECK; undefined: the image has none. */
+  health: string | undefined
 }
 
 const STATES: Record<string, ContainerState> = {
@@ -223,6 +237,8 @@ function toObserved(raw: ContainerInspectInfo): Observed {
     address: addresses.find((address) => address !== ''),
     labels: raw.Config.Labels ?? {},
     pid: raw.State.Pid || undefined,
+    isPaused: raw.State.Paused,
+    health: raw.State.Health?.Status,
   }
 }
 

@@ -12,6 +12,7 @@ export const LABELS = {
   attempt: 'dev.berth.attempt',
   commit: 'dev.berth.commit',
   spec: 'dev.berth.spec',
+  replica: 'dev.berth.replica',
 } as const
 
 export type NamingSettings = Pick<AgentSettings, 'accountPrefix'>
@@ -22,7 +23,14 @@ export const containerName = (
   environmentId: number,
   service: string,
   taskId: number,
-): string => `${s.accountPrefix}${environmentId}-${service}-${taskId}`
+  replica = 1,
+): string =>
+  // no service has a dot in its name, so the number of a replica is never part of another name
+  `${s.accountPrefix}${environmentId}-${service}-${taskId}${replica > 1 ? `.${replica}` : ''}`
+
+/** For messages: a service with one container is just the service. */
+export const nameReplica = (service: string, replica: number, replicas: number): string =>
+  replicas > 1 ? `${service} (replica ${replica})` : service
 
 export const releaseName = (
   s: NamingSettings,
@@ -71,6 +79,7 @@ export interface LabelFacts {
   commit?: string | undefined
   /** Hash of the container's spec. */
   spec?: string | undefined
+  replica?: number | undefined
 }
 
 export function labelsOf(s: OwnerSettings, facts: LabelFacts): Record<string, string> {
@@ -83,6 +92,7 @@ export function labelsOf(s: OwnerSettings, facts: LabelFacts): Record<string, st
     [LABELS.attempt, facts.attemptId],
     [LABELS.commit, facts.commit],
     [LABELS.spec, facts.spec],
+    [LABELS.replica, facts.replica],
   ]
   return Object.fromEntries(
     values.flatMap(([name, value]) => (value === undefined ? [] : [[name, String(value)]])),

@@ -16,8 +16,8 @@ const TABLE6 = `  sl  local_address remote_address st
 
 test('the kernel’s tables are read: addresses of both families, and only what listens', () => {
   expect(readListening(TABLE)).toEqual([
-    { address: '127.0.0.11', port: 41667, inode: '1' },
-    { address: '127.0.0.1', port: 4000, inode: '77' },
+    { address: '127.0.0.11', port: 41667, inode: '1', uid: 0 },
+    { address: '127.0.0.1', port: 4000, inode: '77', uid: 0 },
   ])
   expect(readListening(TABLE6).map(({ address, port }) => `${address} ${port}`)).toEqual([
     '::1 3000',

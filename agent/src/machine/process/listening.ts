@@ -1,4 +1,5 @@
-// Explains why a program that runs does not answer: it listens on another port, or only on loopback.
+// Reads from the kernel's tables which TCP sockets listen, and explains why a program that runs does not answer: it
+// listens on another port, or only on loopback.
 import { readFileSync } from 'node:fs'
 
 export interface Listening {
@@ -6,6 +7,7 @@ export interface Listening {
   port: number
   /** Of the socket; identifies it in /proc/<pid>/fd. */
   inode: string
+  uid: number
 }
 
 const LISTEN = '0A'
@@ -38,6 +40,7 @@ export function readListening(table: string): Listening[] {
         address: decodeAddress(address),
         port: Number.parseInt(port, 16),
         inode: fields[9] ?? '',
+        uid: Number(fields[7]),
       },
     ]
   })

@@ -1,5 +1,6 @@
 // Finds who listens on this machine, in the kernel's tables; so a check never occupies a port.
 import { readFileSync } from 'node:fs'
+import { listListening } from './listening.ts'
 import type { Member } from './process-tree.ts'
 import { listProcesses, readSocketInodes } from './processes.ts'
 import { signalProcess } from './signals.ts'
@@ -10,27 +11,11 @@ export interface Listener {
   uid: number
 }
 
-const LISTEN = '0A'
-
-function readTable(file: string): string[][] {
-  try {
-    const lines = readFileSync(file, 'latin1').trim().split('\n').slice(1)
-    return lines.map((line) => line.trim().split(/\s+/))
-  } catch {
-    return []
-  }
-}
-
 /** TCP sockets that listen on any address of this machine, by port. */
 export function listListeners(): Map<number, Listener[]> {
   const found = new Map<number, Listener[]>()
-  for (const file of ['/proc/net/tcp', '/proc/net/tcp6']) {
-    for (const fields of readTable(file)) {
-      if (fields[3] !== LISTEN) continue
-      const port = Number.parseInt(fields[1]?.split(':').at(-1) ?? '', 16)
-      const listener = { inode: fields[9] ?? '', uid: Number(fields[7]) }
-      found.set(port, [...(found.get(port) ?? []), listener])
-    }
+  for (const { port, inode, uid } of listListening('self')) {
+    found.set(port, [...(found.get(port) ?? []), { inode, uid }])
   }
   return found
 }
@@ -40,7 +25,9 @@ export const findListeners = (port: number): Listener[] => listListeners().get(p
 /** Unix sockets that listen on this path. */
 export function findSocketListeners(path: string): Listener[] {
   const ACCEPTING = 0x10000
-  return readTable('/proc/net/unix')
+  return readFileSync('/proc/net/unix', 'latin1')
+    .split('\n')
+    .map((line) => line.trim().split(/\s+/))
     .filter(
       (f) => f.slice(7).join(' ') === path && (Number.parseInt(f[3] ?? '0', 16) & ACCEPTING) !== 0,
     )

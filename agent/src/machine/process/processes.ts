@@ -1,6 +1,7 @@
 // Reads /proc: which processes are alive, when they started, on which boot, and which ones belong to one command.
 // Nothing here starts or ends a process.
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
+import { basename } from 'node:path'
 
 export interface ProcessFacts {
   pid: number
@@ -115,4 +116,53 @@ export function findFamily(root: number, marker: string): ProcessFacts[] {
     }
   }
   return all.filter(({ pid }) => family.has(pid) && !spared.has(pid) && pid > 1)
+}
+
+interface StoppedProcess {
+  pid: number
+  name: string
+}
+
+/** Shells and inits around a program; deeper trees are the program's own business. */
+const DEPTH = 4
+
+/** The length of a name in a message; the process chooses it. */
+const NAME_LENGTH = 40
+
+function read(file: string): string | undefined {
+  try {
+    return readFileSync(file, 'latin1')
+  } catch {
+    return undefined // ended meanwhile
+  }
+}
+
+function stateOf(pid: number): string | undefined {
+  const stat = read(`/proc/${pid}/stat`)
+  return stat?.[stat.lastIndexOf(')') + 2]
+}
+
+/** Of its program; the name in its state may be that of a thread. */
+const nameOf = (pid: number): string =>
+  basename(read(`/proc/${pid}/cmdline`)?.split('\0')[0] ?? '')
+    .replaceAll(/[^\x21-\x7e]/g, '?')
+    .slice(0, NAME_LENGTH)
+
+/** Empty also where the kernel does not offer it. */
+function childrenOf(pid: number): number[] {
+  const text = read(`/proc/${pid}/task/${pid}/children`)?.trim() ?? ''
+  return text === '' ? [] : text.split(' ').map(Number)
+}
+
+/**
+ * Finds a process that exists and cannot run: stopped by a signal (SIGSTOP, a debugger), itself or all that it waits
+ * for. The kernel still accepts connections for it. Undefined: something of it can run.
+ */
+export function findStopped(pid: number, depth = DEPTH): StoppedProcess | undefined {
+  const state = stateOf(pid)
+  if (state === undefined) return undefined
+  if (state === 'T' || state === 't') return { pid, name: nameOf(pid) }
+  if (depth === 0) return undefined
+  const found = childrenOf(pid).map((child) => findStopped(child, depth - 1))
+  return found.every((stopped) => stopped !== undefined) ? found[0] : undefined
 }

@@ -3,8 +3,8 @@ import { expect, test } from 'vitest'
 import { PROXY } from '../../limits/proxy.ts'
 import { Answers } from './answers.ts'
 
-const former = { address: '10.0.0.1', port: 80 }
-const next = { address: '10.0.0.2', port: 80 }
+const former = [{ address: '10.0.0.1', port: 80 }]
+const next = [{ address: '10.0.0.2', port: 80 }]
 
 function open() {
   const clock = { now: 1_000 }

@@ -2,11 +2,11 @@
 // once Caddy has asked again, or has forgotten what it was told; a hostname without requests switches immediately.
 import { setTimeout as delay } from 'node:timers/promises'
 import { PROXY } from '../../limits/proxy.ts'
-import type { Upstream } from './name-server.ts'
+import type { FindUpstreams, Upstream } from './name-server.ts'
 
 interface Given {
   at: number
-  upstream: string
+  upstreams: string
 }
 
 export class Answers {
@@ -19,7 +19,7 @@ export class Answers {
     this.#now = now
   }
 
-  note(name: string, upstream: Upstream): void {
+  note(name: string, upstreams: readonly Upstream[]): void {
     const at = this.#now()
     if (!this.#given.has(name) && this.#given.size >= PROXY.rememberedAnswers) {
       this.#forget(at)
@@ -28,22 +28,23 @@ export class Answers {
         return
       }
     }
-    this.#given.set(name, { at, upstream: spell(upstream) })
+    this.#given.set(name, { at, upstreams: spell(upstreams) })
   }
 
   /** How long Caddy may still use an answer that differs from `find`; 0 when every name has switched. */
-  remainingMs(names: Iterable<string>, find: (name: string) => Upstream | undefined): number {
+  remainingMs(names: Iterable<string>, find: FindUpstreams): number {
     let last = this.#uncountedAt
     for (const name of names) {
       const given = this.#given.get(name)
-      const upstream = find(name)
-      if (given && upstream && given.upstream !== spell(upstream)) last = Math.max(last, given.at)
+      const upstreams = find(name)
+      const isFormer = given && upstreams && given.upstreams !== spell(upstreams)
+      if (isFormer) last = Math.max(last, given.at)
     }
     return Math.max(0, last + PROXY.settleMs - this.#now())
   }
 
   /** Waits until Caddy uses the present answers. The bound holds also while answers keep changing. */
-  async settle(names: string[], find: (name: string) => Upstream | undefined): Promise<void> {
+  async settle(names: string[], find: FindUpstreams): Promise<void> {
     const end = this.#now() + PROXY.settleMs
     while (this.#now() < end) {
       const remaining = this.remainingMs(names, find)
@@ -59,4 +60,5 @@ export class Answers {
   }
 }
 
-const spell = ({ address, port }: Upstream): string => `${address}:${port}`
+const spell = (upstreams: readonly Upstream[]): string =>
+  upstreams.map(({ address, port }) => `${address}:${port}`).join(' ')

@@ -42,7 +42,7 @@ import { Forwarder } from './forwarder.ts'
 import { openNameServer, type Upstream } from './name-server.ts'
 import { isOwnPlace } from './owned-ports.ts'
 import { openPageServer } from './page-server.ts'
-import { containersOf, type Place, pageFor, placeOf } from './resolution.ts'
+import { containersOf, type Place, pageFor, placesOf } from './resolution.ts'
 import { RouteSwitcher } from './route-switcher.ts'
 
 interface EdgeOptions {
@@ -77,6 +77,8 @@ class Edge {
   readonly #keys: EdgeKeys
   readonly #rendered = new WeakMap<Table, string>()
   #pagePort: number
+  /** In mode 'ports', connections go to the replicas in turn. */
+  #turn = 0
   readonly #closers: (() => void)[] = []
 
   static async open(settings: AgentSettings, options: EdgeOptions): Promise<Edge> {
@@ -140,7 +142,7 @@ class Edge {
       await Promise.race([this.#addresses.look(), enough])
     }
     const names = await openNameServer(this.#settings.proxy.dnsPort, (n) =>
-      this.#own(this.#board.answer(n)),
+      this.#board.answer(n)?.map((place) => this.#own(place)),
     )
     this.#closers.push(() => names.close())
     const { server, port } = await openPageServer(this.#pagePort, {
@@ -216,12 +218,14 @@ class Edge {
     const route = findRoute(this.#board.table, host, path)
     const address = (id: string): string | undefined => this.#addresses.find(id)
     const page = { address: '127.0.0.1', port: this.#pagePort }
-    const place = route && placeOf(route, address)
-    return (place && ('socket' in place ? place : this.#own(place))) ?? page
+    const places = route ? placesOf(route, address, this.#board.avoided) : []
+    const place = places[this.#turn++ % Math.max(1, places.length)]
+    if (!place) return page
+    return 'socket' in place ? place : this.#own(place)
   }
 
-  #own(place: Upstream | undefined): Upstream | undefined {
-    const isOwn = !place || isOwnPlace(this.#settings, this.#board.table, place)
+  #own(place: Upstream): Upstream {
+    const isOwn = isOwnPlace(this.#settings, this.#board.table, place)
     return isOwn ? place : { address: '127.0.0.1', port: this.#pagePort }
   }
 
@@ -247,6 +251,9 @@ class Edge {
         const apply = (table: Table): Table => withAuth(table, call.params)
         return this.#board.change(call.params.environmentId, apply, false)
       }
+      case 'setAvoided':
+        this.#board.avoid(call.params)
+        return this.#board.settle(call.params.environmentId)
       case 'describe':
         return this.#describe()
       case 'findPort':

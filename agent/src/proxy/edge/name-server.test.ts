@@ -1,11 +1,18 @@
 import { decode, encode } from 'dns-packet'
 import { describe, expect, it } from 'vitest'
-import { answerQuery, type FindUpstream, openNameServer } from './name-server.ts'
+import { answerQuery, type FindUpstreams, openNameServer } from './name-server.ts'
 
 const page = { address: '127.0.0.1', port: 4_000 }
-const find: FindUpstream = (name) => {
+const replicas = Array.from({ length: 10 }, (_, n) => ({
+  address: `10.214.200.${n + 200}`,
+  port: 8080,
+}))
+const LONG = `${'a'.repeat(63)}.${'b'.repeat(63)}.${'c'.repeat(63)}.example.com`
+const find: FindUpstreams = (name) => {
   if (!name.endsWith('.berth.internal')) return undefined
-  return name === 'pr-1.shop.localhost.berth.internal' ? { address: '10.214.0.5', port: 80 } : page
+  if (name === `${LONG}.berth.internal`) return replicas
+  const isKnown = name === 'pr-1.shop.localhost.berth.internal'
+  return [isKnown ? { address: '10.214.0.5', port: 80 } : page]
 }
 const ask = (type: 'A' | 'AAAA' | 'SRV', name: string) => {
   const query = encode({ type: 'query', id: 77, flags: 256, questions: [{ type, name }] })
@@ -20,6 +27,25 @@ describe('the name server', () => {
     expect(answer?.answers).toMatchObject([
       { ttl: 0, data: { port: 80, target: 'ip-10-214-0-5.berth.internal' } },
     ])
+  })
+
+  it('names every replica in one packet that the client of Go still reads', () => {
+    const query = encode({
+      type: 'query',
+      id: 1,
+      flags: 256,
+      questions: [{ type: 'SRV', name: `${LONG}.berth.internal` }],
+    })
+    const answer = answerQuery(query, find) ?? Buffer.alloc(0)
+    expect(answer.length).toBeLessThanOrEqual(1_232)
+    expect(decode(answer).answers).toMatchObject(
+      replicas.map(({ address, port }) => ({
+        name: `${LONG}.berth.internal`,
+        type: 'SRV',
+        ttl: 0,
+        data: { port, target: `ip-${address.replaceAll('.', '-')}.berth.internal` },
+      })),
+    )
   })
 
   it('spells addresses back, and has no others', () => {

@@ -3,35 +3,45 @@
 // password is found under its own name alone.
 
 import { needsOwnRoute, OWN_ZONE, ownName, PLAIN_ZONE } from '../caddy/render.ts'
-import type { EdgeTarget, SocketTarget } from '../protocol.ts'
+import { containerIds, type EdgeTarget, type SocketTarget } from '../protocol.ts'
 import { findRoute, listRoutes, type PlacedRoute, type Table } from '../table.ts'
 import type { Upstream } from './name-server.ts'
 import type { Page } from './pages.ts'
 
 type FindAddress = (containerId: string) => string | undefined
 
-/** Undefined when there is none; a page is shown. */
-export function upstreamOf(target: EdgeTarget, find: FindAddress): Upstream | undefined {
-  switch (target.kind) {
-    case 'loopback':
-      return { address: '127.0.0.1', port: target.port }
-    case 'container': {
-      const address = find(target.id)
-      return address === undefined ? undefined : { address, port: target.port }
-    }
-    default:
-      return undefined
-  }
+const NONE: ReadonlySet<string> = new Set()
+
+/**
+ * Where requests may go; empty: a page is shown. Avoided replicas are left out while another one is up, because a sick
+ * one may still answer some requests and a page answers none.
+ */
+export function upstreamsOf(
+  target: EdgeTarget,
+  find: FindAddress,
+  avoided: ReadonlySet<string> = NONE,
+): Upstream[] {
+  if (target.kind === 'loopback') return [{ address: '127.0.0.1', port: target.port }]
+  if (target.kind !== 'container') return []
+  const up = containerIds(target).flatMap((id) => {
+    const address = find(id)
+    return address === undefined ? [] : [{ id, address, port: target.port }]
+  })
+  const well = up.filter(({ id }) => !avoided.has(id))
+  return (well.length > 0 ? well : up).map(({ address, port }) => ({ address, port }))
 }
 
 /** The destination of a connection without Caddy; a socket needs its own way to connect. */
 export type Place = Upstream | { socket: SocketTarget; environmentId: number }
 
-export const placeOf = (
+export const placesOf = (
   { target, environmentId }: PlacedRoute,
   find: FindAddress,
-): Place | undefined =>
-  target.kind === 'socket' ? { socket: target, environmentId } : upstreamOf(target, find)
+  avoided?: ReadonlySet<string>,
+): Place[] =>
+  target.kind === 'socket'
+    ? [{ socket: target, environmentId }]
+    : upstreamsOf(target, find, avoided)
 
 /** Every name that resolves, with its target. */
 export function listNames(table: Table): Map<string, EdgeTarget> {
@@ -63,11 +73,13 @@ export function pageFor(
   if (!route) return 'unknown'
   if (route.target.kind === 'page') return route.target.page
   if (route.target.kind === 'static' && table.mode === 'ports') return 'files'
-  return upstreamOf(route.target, find) ? undefined : 'stopped'
+  return upstreamsOf(route.target, find).length > 0 ? undefined : 'stopped'
 }
 
 export const containersOf = (table: Table): string[] => [
   ...new Set(
-    listRoutes(table).flatMap(({ target }) => (target.kind === 'container' ? [target.id] : [])),
+    listRoutes(table).flatMap(({ target }) =>
+      target.kind === 'container' ? containerIds(target) : [],
+    ),
   ),
 ]

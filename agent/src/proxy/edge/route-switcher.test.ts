@@ -86,8 +86,8 @@ describe('changes', () => {
     await board.change(1, set(1, 1n, '/'), true)
     expect(committed).toHaveLength(1)
     expect(pushed).toEqual([])
-    expect(board.find('h1.berth.internal')).toEqual({ address: '127.0.0.1', port: 80 })
-    expect(board.find('h2.berth.internal')).toEqual(page)
+    expect(board.find('h1.berth.internal')).toEqual([{ address: '127.0.0.1', port: 80 }])
+    expect(board.find('h2.berth.internal')).toEqual([page])
     expect(board.find('h1.example')).toBeUndefined()
   })
 
@@ -103,7 +103,7 @@ describe('changes', () => {
     await next()
     await first
     await board.change(2, set(2, 2n, '/'), true)
-    expect(board.find(ownName('h1', '/a'))).toEqual({ address: '10.0.0.9', port: 80 })
+    expect(board.find(ownName('h1', '/a'))).toEqual([{ address: '10.0.0.9', port: 80 }])
   })
 
   it('of one moment travel together, and plain ones pass them', async () => {
@@ -175,7 +175,7 @@ describe('changes', () => {
     const slow = settled(board.change(2, set(2, 1n, '/a'), true))
     await turns()
     const own = [...(await import('./resolution.ts')).listNames(set(2, 1n, '/a')(empty)).keys()]
-    expect(board.find(own[0] ?? '')).toEqual({ address: '127.0.0.1', port: 80 })
+    expect(board.find(own[0] ?? '')).toEqual([{ address: '127.0.0.1', port: 80 }])
     await next()
     await slow
   })

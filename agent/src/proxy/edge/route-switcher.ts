@@ -3,12 +3,12 @@
 // configuration changes nothing; changes of one environment happen in the order in which they came.
 import { PROXY } from '../../limits/proxy.ts'
 import type { Pushes } from '../caddy/pushes.ts'
-import { EdgeError, type SetRoutes } from '../protocol.ts'
+import { containerIds, EdgeError, type SetAvoided, type SetRoutes } from '../protocol.ts'
 import type { Table } from '../table.ts'
 import type { Addresses } from './addresses.ts'
 import { Answers } from './answers.ts'
 import type { Upstream } from './name-server.ts'
-import { isOurName, listNames, namesOf, upstreamOf } from './resolution.ts'
+import { isOurName, listNames, namesOf, upstreamsOf } from './resolution.ts'
 
 interface RouteSwitcherOptions {
   table: Table
@@ -39,6 +39,9 @@ export class RouteSwitcher {
   /** Names of a table that is being pushed; they resolve already. */
   #coming: ReturnType<typeof listNames> | undefined
   readonly #answers = new Answers()
+  /** By environment; the daemon repeats them, so a new edge soon has them again. */
+  readonly #avoided = new Map<number, string[]>()
+  #avoidedIds: ReadonlySet<string> = new Set()
   #waiting: Change[] = []
   #isPushing = false
 
@@ -59,10 +62,10 @@ export class RouteSwitcher {
   }
 
   /** For the name server; undefined when the name is not one of ours. */
-  answer(name: string): Upstream | undefined {
-    const upstream = this.find(name)
-    if (upstream) this.#answers.note(name, upstream)
-    return upstream
+  answer(name: string): Upstream[] | undefined {
+    const upstreams = this.find(name)
+    if (upstreams) this.#answers.note(name, upstreams)
+    return upstreams
   }
 
   /** Waits until Caddy no longer uses former answers for this environment's routes. */
@@ -70,16 +73,29 @@ export class RouteSwitcher {
     return this.#answers.settle(namesOf(this.#table, environmentId), (name) => this.find(name))
   }
 
-  find(name: string): Upstream | undefined {
+  find(name: string): Upstream[] | undefined {
     if (!isOurName(name)) return undefined
     const target = this.#names.get(name) ?? this.#coming?.get(name)
     const address = (id: string): string | undefined => this.#o.addresses.find(id)
-    return (target && upstreamOf(target, address)) ?? this.#o.pageAt()
+    const found = target ? upstreamsOf(target, address, this.#avoidedIds) : []
+    return found.length > 0 ? found : [this.#o.pageAt()]
   }
 
-  /** Runs `act` once every container is known to run, because a route must never lead to a stopped one. */
+  get avoided(): ReadonlySet<string> {
+    return this.#avoidedIds
+  }
+
+  avoid({ environmentId, containers }: SetAvoided): void {
+    if (containers.length > 0) this.#avoided.set(environmentId, containers)
+    else this.#avoided.delete(environmentId)
+    this.#avoidedIds = new Set([...this.#avoided.values()].flat())
+  }
+
+  /** Runs `act` once a container of each route is known to run, because a route must never lead to stopped ones. */
   async withContainers<T>({ routes }: SetRoutes, act: () => Promise<T>): Promise<T> {
-    const ids = routes.flatMap(({ target }) => (target.kind === 'container' ? [target.id] : []))
+    const ids = routes.flatMap(({ target }) =>
+      target.kind === 'container' ? containerIds(target) : [],
+    )
     const release = this.#o.addresses.hold(ids)
     try {
       await this.#learn(routes)
@@ -92,10 +108,12 @@ export class RouteSwitcher {
   async #learn(routes: SetRoutes['routes']): Promise<void> {
     for (const { service, target } of routes) {
       if (target.kind !== 'container') continue
-      const found = await this.#o.addresses.learn(target.id).catch((error: Error) => {
+      const found = await Promise.all(
+        containerIds(target).map((id) => this.#o.addresses.learn(id)),
+      ).catch((error: Error) => {
         throw new EdgeError('unavailable', `The engine cannot be asked: ${error.message}`)
       })
-      if (!found)
+      if (!found.some((address) => address !== undefined))
         throw new EdgeError('refused', `The container of service ${service} is not running.`)
     }
   }

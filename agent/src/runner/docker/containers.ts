@@ -19,7 +19,13 @@ import {
 } from '../../machine/docker/containers.ts'
 import { EngineError } from '../../machine/docker/engine-error.ts'
 import { followLogs } from '../../machine/docker/logs.ts'
-import { containerName, networkName, releaseName, volumeName } from '../../machine/docker/names.ts'
+import {
+  containerName,
+  nameReplica,
+  networkName,
+  releaseName,
+  volumeName,
+} from '../../machine/docker/names.ts'
 import { ensureNetwork } from '../../machine/docker/networks.ts'
 import { ensureVolume } from '../../machine/docker/volumes.ts'
 import { fingerprint } from '../../machine/spec-key.ts'
@@ -46,7 +52,7 @@ import {
   lastDocker,
   type Placed,
 } from './docker-context.ts'
-import { awaitContainer } from './health.ts'
+import { awaitContainer, placedOf } from './health.ts'
 import { LABELS } from './verify.ts'
 
 /**
@@ -124,7 +130,7 @@ function factsOf(
   attempt: Attempt,
   service: DockerService,
   name: string,
-  spec: string,
+  { spec, replica }: { spec: string; replica?: number },
 ): ContainerFacts {
   const docker = dockerOf(attempt)
   const { environmentId } = attempt.assignment
@@ -132,7 +138,7 @@ function factsOf(
   return {
     name,
     image: must(docker.images.get(service.name), `the image of ${service.name}`),
-    labels: labels(attempt, { service: service.name, spec }),
+    labels: labels(attempt, { service: service.name, spec, replica }),
     network: networkName(attempt.settings, environmentId),
     volumeNames: new Map(volumes.map((v) => [v, volumeName(attempt.settings, environmentId, v)])),
     files: variableFiles(attempt, service.name),
@@ -178,13 +184,23 @@ interface OldContainer {
   seen: Observed | undefined
 }
 
-async function findOld(attempt: Attempt, service: string): Promise<OldContainer | undefined> {
+/** In the order of their replicas. */
+async function findOld(attempt: Attempt, service: string): Promise<OldContainer[]> {
   const { environmentId } = attempt.assignment
-  const rows = attempt.ledger.objects.list({ environmentId, kind: 'container' })
-  const row = rows.find((found) => found.service === service && found.state === 'serving')
+  const rows = attempt.ledger.objects
+    .list({ environmentId, kind: 'container' })
+    .filter((found) => found.service === service && found.state === 'serving')
+    .toSorted((a, b) => replicaOf(a) - replicaOf(b))
   const { engine } = dockerOf(attempt)
-  return row && { row, seen: await inspectOwned(engine, attempt.settings, row.name) }
+  return Promise.all(
+    rows.map(async (row) => {
+      return { row, seen: await inspectOwned(engine, attempt.settings, row.name) }
+    }),
+  )
 }
+
+/** Rows of earlier agents have no number. */
+const replicaOf = ({ facts }: ObjectRow): number => Number(facts.replica ?? 1)
 
 const wasRouted = (attempt: Attempt, service: string): boolean =>
   lastDocker(attempt)?.routes.some((route) => route.service === service) ?? false
@@ -192,7 +208,8 @@ const wasRouted = (attempt: Attempt, service: string): boolean =>
 function keep(old: OldContainer, seen: Observed, spec: string): Placed {
   const { row } = old
   const { imageId, address = '', id, name } = seen
-  return { id, name, taskId: row.taskId, imageId, spec, isKept: true, address }
+  const replica = replicaOf(row)
+  return { id, name, taskId: row.taskId, imageId, spec, isKept: true, address, replica }
 }
 
 async function pauseOld(attempt: Attempt, { row, seen }: OldContainer): Promise<void> {
@@ -208,12 +225,13 @@ async function pauseOld(attempt: Attempt, { row, seen }: OldContainer): Promise<
   )
 }
 
-async function place(attempt: Attempt, service: DockerService, spec: string): Promise<Placed> {
+async function place(attempt: Attempt, service: DockerService, replica: number): Promise<Placed> {
   const { engine } = dockerOf(attempt)
   const { environmentId, taskId } = attempt.assignment
-  const { name: serviceName, port, stopTimeoutMs } = service
-  const name = containerName(attempt.settings, environmentId, serviceName, taskId)
-  const facts = factsOf(attempt, service, name, spec)
+  const { name: serviceName, port, stopTimeoutMs, drainMs } = service
+  const spec = specOf(attempt, service)
+  const name = containerName(attempt.settings, environmentId, serviceName, taskId, replica)
+  const facts = factsOf(attempt, service, name, { spec, replica })
   if (programOf(service, facts.image).length === 0) {
     throw new StepFailure(
       FailureCode.HEALTH_CHECK_FAILED,
@@ -222,7 +240,15 @@ async function place(attempt: Attempt, service: DockerService, spec: string): Pr
   }
   const { secretKeys } = need(attempt, 'variables') // their values are masked in its log
   const isAgain = isFormer(attempt, name)
-  putRow(attempt, 'container', name, serviceName, { port, stopTimeoutMs, spec, secretKeys })
+  putRow(attempt, 'container', name, serviceName, {
+    port,
+    stopTimeoutMs,
+    drainMs,
+    spec,
+    secretKeys,
+    replica,
+    replicas: service.replicas,
+  })
   try {
     if (isAgain) await removeFormer(attempt, name)
     const { id, isPlain } = await make(attempt, service, facts, serviceContainer)
@@ -233,22 +259,45 @@ async function place(attempt: Attempt, service: DockerService, spec: string): Pr
     }
     await startContainer(engine, id)
     const address = (await inspectContainer(engine, id))?.address ?? ''
-    return { id, name, taskId, imageId: facts.image.id, spec, isKept: false, address }
+    const imageId = facts.image.id
+    return { id, name, taskId, imageId, spec, isKept: false, address, replica }
   } catch (error) {
     throw explainStart(serviceName, error)
   }
 }
 
-async function bringUp(attempt: Attempt, service: DockerService): Promise<Placed> {
-  const { name } = service
+/** Keeps what is unchanged, or starts the first replica; the others follow when it is healthy. */
+async function bringUp(attempt: Attempt, service: DockerService): Promise<Placed[]> {
+  const { name, replicas } = service
   const spec = specOf(attempt, service)
   const isRouted = routeOf(attempt, name) !== undefined || wasRouted(attempt, name)
-  const old = isRouted ? undefined : await findOld(attempt, name)
-  if (old?.seen?.state === 'running' && old.seen.labels[LABELS.spec] === spec) {
-    return keep(old, old.seen, spec)
+  const old = isRouted ? [] : await findOld(attempt, name)
+  const same = old.flatMap(({ row, seen }) =>
+    seen?.state === 'running' && seen.labels[LABELS.spec] === spec
+      ? [keep({ row, seen }, seen, spec)]
+      : [],
+  )
+  if (same.length > 0) return same.slice(0, replicas)
+  for (const container of old) await pauseOld(attempt, container)
+  return [await place(attempt, service, 1)]
+}
+
+/** Each replica is healthy before the next one starts, so a broken version has one broken container. */
+export async function awaitReplicas(attempt: Attempt, name: string): Promise<void> {
+  const service = dockerServiceOf(attempt, name)
+  const placed = placedOf(attempt, name)
+  for (const container of placed) await awaitContainer(attempt, name, container)
+  while (placed.length < service.replicas) {
+    attempt.interruption.throwIfFired()
+    const taken = new Set(placed.map(({ replica }) => replica))
+    let replica = 1
+    while (taken.has(replica)) replica += 1
+    const started = await place(attempt, service, replica)
+    placed.push(started)
+    const shown = nameReplica(name, replica, service.replicas)
+    attempt.output.say(`${shown} was started as ${started.name} (${started.address}).`)
+    await awaitContainer(attempt, name, started)
   }
-  if (old) await pauseOld(attempt, old)
-  return place(attempt, service, spec)
 }
 
 /** Starts the services of one rank concurrently, a few at a time; the step of each service awaits its own start. */
@@ -283,10 +332,15 @@ async function started(attempt: Attempt, name: string): Promise<void> {
   const docker = dockerOf(attempt)
   const placed = await must(docker.ahead.get(name), `the start of ${name}`)
   docker.containers.set(name, placed)
-  const what = placed.isKept
-    ? `${name} did not change; the container of deployment ${placed.taskId} is left running.`
-    : `${name} was started as ${placed.name} (${placed.address}).`
-  attempt.output.say(what)
+  const { replicas } = dockerServiceOf(attempt, name)
+  for (const { isKept, replica, taskId, name: container, address } of placed) {
+    const shown = nameReplica(name, replica, replicas)
+    attempt.output.say(
+      isKept
+        ? `${shown} did not change; the container of deployment ${taskId} is left running.`
+        : `${shown} was started as ${container} (${address}).`,
+    )
+  }
 }
 
 export async function startService(attempt: Attempt, name: string): Promise<void> {
@@ -299,7 +353,7 @@ export async function bringUpDependency(attempt: Attempt, name: string): Promise
   await prepareNetwork(attempt)
   startAhead(attempt, [name])
   await started(attempt, name)
-  await awaitContainer(attempt, name)
+  await awaitReplicas(attempt, name)
 }
 
 /** The command's output becomes the output of the step. */
@@ -353,7 +407,7 @@ export async function releaseService(attempt: Attempt, serviceName: string): Pro
   const isAgain = isFormer(attempt, name)
   putRow(attempt, 'container', name, serviceName)
   if (isAgain) await removeFormer(attempt, name)
-  const facts = factsOf(attempt, service, name, '')
+  const facts = factsOf(attempt, service, name, { spec: '' })
   const { id, isPlain } = await make(attempt, service, facts, releaseContainer)
   try {
     if (isPlain) {

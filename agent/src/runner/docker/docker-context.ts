@@ -42,6 +42,8 @@ export interface Placed {
   spec: string
   isKept: boolean
   address: string
+  /** From 1. */
+  replica: number
 }
 
 interface DockerContext {
@@ -58,9 +60,10 @@ interface DockerContext {
   bases: Promise<void> | undefined
   limits: Map<string, Limits>
   readonly images: Map<string, ReadyImage>
-  readonly containers: Map<string, Placed>
+  /** The containers of each service, in the order of their replicas. */
+  readonly containers: Map<string, Placed[]>
   /** Starts that began before their step; each step awaits its own. */
-  readonly ahead: Map<string, Promise<Placed>>
+  readonly ahead: Map<string, Promise<Placed[]>>
   /** Services whose own check failed. */
   readonly unhealthy: Set<string>
   /** Services without an address whose first start outlives this failed attempt. */
@@ -121,7 +124,7 @@ export function registriesOf(attempt: Attempt): RegistryCredentials {
 /** Labels of everything that this attempt creates in the engine. */
 export function labels(
   attempt: Attempt,
-  facts: { service?: string; spec?: string } = {},
+  facts: { service?: string; spec?: string; replica?: number | undefined } = {},
 ): Record<string, string> {
   const { environmentId, taskId, fence, attemptId } = attempt.assignment
   const commit = attempt.results.commit?.sha

@@ -1,6 +1,7 @@
 // After verification: the deployment becomes the running version, and what it replaced is removed once no request uses
 // it. Problems from here on are warnings, because the new version serves.
 import { join } from 'node:path'
+import { STEPS } from '@berth/shared'
 import type { ObjectRow } from '../../journal/objects.ts'
 import { inspectContainer } from '../../machine/docker/containers.ts'
 import { listFolder, removeLink, removeTree } from '../../machine/files.ts'
@@ -8,18 +9,17 @@ import { tidyRepository } from '../../machine/git/git.ts'
 import { collectEnvironment } from '../../resources/garbage.ts'
 import { type Attempt, need } from '../attempt.ts'
 import type { DockerPlan, RunningContainer } from '../plan/plan.ts'
-import type { Upstream } from '../routing.ts'
-import { routeOf, routingOf } from '../routing.ts'
+import { type Retired, routeOf, routingOf } from '../routing.ts'
 import { keepGrowth } from '../steps/disk-space.ts'
+import { endWithin } from '../steps/drain.ts'
 import { deploymentRef, gitContext } from '../steps/fetch.ts'
 import { reportOrWarn, toWireAction } from '../steps/success.ts'
 import { endContainer } from './container-end.ts'
-import { dockerOf, dockerSectionOf, isUntrusted } from './docker-context.ts'
+import { dockerOf, dockerSectionOf, isUntrusted, type Placed } from './docker-context.ts'
 import { placedOf } from './health.ts'
 import { newRoutes } from './routes.ts'
 
-function runningContainer(attempt: Attempt, service: string): RunningContainer {
-  const placed = placedOf(attempt, service)
+function runningContainer(attempt: Attempt, service: string, placed: Placed): RunningContainer {
   const image = dockerOf(attempt).images.get(service)
   return {
     service,
@@ -30,6 +30,7 @@ function runningContainer(attempt: Attempt, service: string): RunningContainer {
     image: image?.reference ?? '',
     digest: image?.digest ?? '',
     spec: placed.spec,
+    replica: placed.replica,
   }
 }
 
@@ -40,7 +41,9 @@ export function completeDocker(attempt: Attempt): void {
   const { environmentId, taskId, fence, attemptId } = attempt.assignment
   const section = dockerSectionOf(attempt)
   const commit = need(attempt, 'commit').sha
-  const services = section.services.map(({ name }) => runningContainer(attempt, name))
+  const services = section.services.flatMap(({ name }) =>
+    placedOf(attempt, name).map((placed) => runningContainer(attempt, name, placed)),
+  )
   const plan: DockerPlan = {
     format: 2,
     taskId,
@@ -83,27 +86,33 @@ export function reportDocker(attempt: Attempt): void {
   reportOrWarn(attempt, 'the actions', () => attempt.report.actions(actions.map(toWireAction)))
 }
 
-const retiredRows = (attempt: Attempt): ObjectRow[] =>
-  attempt.ledger.objects
-    .list({ environmentId: attempt.assignment.environmentId, kind: 'container' })
-    .filter(({ state }) => state === 'retired')
+/** Those that an earlier deployment left to the daemon are not ours. */
+const retiredRows = ({ ledger, assignment }: Attempt): ObjectRow[] =>
+  ledger.objects
+    .list({ environmentId: assignment.environmentId, kind: 'container' })
+    .filter((row) => row.state === 'retired' && !ledger.isDraining(row))
 
-/** Addresses of the containers that are about to be removed. */
-export async function retiredContainers(attempt: Attempt): Promise<Upstream[]> {
-  const found: Upstream[] = []
-  for (const { name, facts } of retiredRows(attempt)) {
+/** Where the containers answer that are about to be removed. */
+export async function retiredContainers(attempt: Attempt): Promise<Retired[]> {
+  const found: Retired[] = []
+  for (const { name, service, taskId, facts } of retiredRows(attempt)) {
     const address = (await inspectContainer(dockerOf(attempt).engine, name))?.address
-    if (address && typeof facts.port === 'number') found.push({ address, port: facts.port })
+    const { port } = facts
+    const drainMs = Number(facts.drainMs ?? STEPS.drainMs)
+    if (address && typeof port === 'number') found.push({ address, port, service, taskId, drainMs })
   }
   return found
 }
 
-/** Stops the containers that were replaced. */
+/** Stops the containers that were replaced, one after the other. */
 export async function stopOldContainers(attempt: Attempt): Promise<void> {
   for (const row of retiredRows(attempt)) {
-    const tookMs = await endContainer(attempt, row)
+    const tookMs = await endWithin(attempt, row, () => endContainer(attempt, row))
+    const what = `${row.service} of deployment ${row.taskId}`
     attempt.output.say(
-      `${row.service} of deployment ${row.taskId} stopped in ${Math.round(tookMs)} ms.`,
+      tookMs === undefined
+        ? `${what} takes long to stop; it goes on after this deployment.`
+        : `${what} stopped in ${Math.round(tookMs)} ms.`,
     )
   }
 }

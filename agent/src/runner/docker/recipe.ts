@@ -8,7 +8,7 @@ import type { Attempt } from '../attempt.ts'
 import type { Recipe } from '../recipe.ts'
 import { completeDocker, reportDocker, retiredContainers, stopOldContainers } from './finish.ts'
 import { planDocker, planDockerCheckout } from './plan.ts'
-import { endContainers, hasObjects, removeObjects, removeVolumes, retireDocker } from './remove.ts'
+import { endContainers, hasObjects, removeObjects, removeVolumes } from './remove.ts'
 import { performDocker } from './steps.ts'
 import {
   containerUpstreams,
@@ -32,13 +32,14 @@ export const docker: Recipe = {
     if (!section) throw new Error('the file has no docker section')
     return planDocker(section, last, asked)
   },
-  asks: ({ docker: section }) => section?.services ?? [],
+  asks: ({ docker: section }) =>
+    (section?.services ?? []).map((service) => ({ ...service, count: service.replicas })),
   steps: { docker: performDocker },
   prepareFolders: ({ paths }) => ensureDockerFolders(paths, isRoot()),
   releaseOwner: () => undefined, // builds read it as root
   upstreams: containerUpstreams,
   retired: retiredContainers,
-  stopOld: (attempt, isLeft) => (isLeft ? retireDocker(attempt) : stopOldContainers(attempt)),
+  stopOld: stopOldContainers,
   complete: completeDocker,
   report: reportDocker,
   undo: {

@@ -55,7 +55,7 @@ async function awaitRequests(context: Maintenance, request: RecoverRequest): Pro
   const leaving: string[] = []
   for (const row of ledger.objects.list({ environmentId, kind: 'container' })) {
     const isLeaving = row.state === 'making' || row.state === 'retired'
-    if (!isLeaving || row.attemptId === attemptId) continue
+    if (!isLeaving || row.attemptId === attemptId || ledger.isDraining(row)) continue
     const seen = await inspectOwned(engine, settings, row.name)
     if (seen?.state === 'running') leaving.push(`${seen.address}:${row.facts.port}`)
   }

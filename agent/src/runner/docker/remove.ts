@@ -36,13 +36,6 @@ export async function endContainers(attempt: Attempt): Promise<void> {
   }
 }
 
-/** The environment left the docker recipe: its containers end. Its data stays until it is removed or reset. */
-export async function retireDocker(attempt: Attempt): Promise<void> {
-  const { ledger, assignment, results } = attempt
-  if (!hasObjects(ledger, assignment.environmentId, results.last ?? null)) return
-  await endContainers(attempt)
-}
-
 export async function removeVolumes(attempt: Attempt): Promise<void> {
   const { settings, ledger, assignment } = attempt
   const { engine } = dockerOf(attempt)

@@ -8,23 +8,26 @@ import { StepFailure } from '../failure.ts'
 import type { ContainerRoute } from '../plan/plan.ts'
 import { routingOf } from '../routing.ts'
 import { answeredFrom, unproven, verifyRoute } from '../steps/route.ts'
-import { dockerOf, dockerServiceOf } from './docker-context.ts'
-import { checkAgain, look, placedOf, requireRunning, toSeen } from './health.ts'
+import { dockerOf, dockerServiceOf, type Placed } from './docker-context.ts'
+import { checkAgain, look, placedOf, requireRunning, showPlaced, toSeen } from './health.ts'
 import { contradiction, type ExpectedContainer, restartProblem } from './verify.ts'
 
 /** The address of every routed service of this deployment. */
 export const newRoutes = (attempt: Attempt): ContainerRoute[] =>
   routingOf(attempt).routes.map(({ service, host, path, auth }) => {
     const { port } = dockerServiceOf(attempt, service)
-    const { id } = placedOf(attempt, service)
-    return { service, host, path, auth, target: { kind: 'container', id, port: port ?? 0 } }
+    const [id = '', ...others] = placedOf(attempt, service).map((placed) => placed.id)
+    const more = others.length > 0 ? { others } : {}
+    const target = { kind: 'container' as const, id, port: port ?? 0, ...more }
+    return { service, host, path, auth, target }
   })
 
-function expected(attempt: Attempt, service: string): ExpectedContainer {
-  const { spec, isKept } = placedOf(attempt, service)
+function expected(attempt: Attempt, name: string, placed: Placed): ExpectedContainer {
+  const { spec, isKept } = placed
   const { taskId, fence } = attempt.assignment
   const docker = dockerOf(attempt)
-  const imageId = docker.images.get(service)?.id ?? ''
+  const imageId = docker.images.get(name)?.id ?? ''
+  const service = showPlaced(attempt, name, placed)
   return { service, imageId, taskId, fence, spec, isKept, notBefore: docker.beganAt }
 }
 
@@ -35,11 +38,11 @@ async function watchAwhile(attempt: Attempt): Promise<void> {
   if (left > 0) await attempt.interruption.wait(left)
 }
 
-async function verifyContainer(attempt: Attempt, name: string): Promise<void> {
+async function verifyContainer(attempt: Attempt, name: string, placed: Placed): Promise<void> {
   const service = dockerServiceOf(attempt, name)
   const check = async () => {
-    const seen = await look(attempt, name)
-    const problem = contradiction(expected(attempt, name), seen && toSeen(seen))
+    const seen = await look(attempt, placed)
+    const problem = contradiction(expected(attempt, name, placed), seen && toSeen(seen))
     if (problem !== undefined || !seen) throw unproven(problem ?? '')
     return toSeen(seen)
   }
@@ -47,17 +50,19 @@ async function verifyContainer(attempt: Attempt, name: string): Promise<void> {
   const since = performance.now()
   await watchAwhile(attempt)
   const after = await check()
-  const problem = restartProblem(name, before, after, performance.now() - since)
+  const shown = showPlaced(attempt, name, placed)
+  const problem = restartProblem(shown, before, after, performance.now() - since)
   if (problem !== undefined) throw unproven(problem)
-  await checkAgain(attempt, service)
+  await checkAgain(attempt, service, placed)
 }
 
 export async function verifyDocker(attempt: Attempt, name: string): Promise<void> {
+  const placed = placedOf(attempt, name)
   try {
-    await verifyContainer(attempt, name)
+    await Promise.all(placed.map((container) => verifyContainer(attempt, name, container)))
     const service = dockerServiceOf(attempt, name)
-    const upstream = `${placedOf(attempt, name).address}:${service.port}`
-    await verifyRoute(attempt, service, answeredFrom(name, upstream))
+    const upstreams = placed.map(({ address }) => `${address}:${service.port}`)
+    await verifyRoute(attempt, service, answeredFrom(name, upstreams))
   } catch (error) {
     if (error instanceof StepFailure && error.code === FailureCode.HEALTH_CHECK_FAILED) {
       throw unproven(error.message)
@@ -65,8 +70,9 @@ export async function verifyDocker(attempt: Attempt, name: string): Promise<void
     throw error
   }
   // from here on the engine restarts it when it exits
-  const { id } = placedOf(attempt, name)
-  await requireRunning(attempt, name)
-  await setRestartPolicy(dockerOf(attempt).engine, id, 'unless-stopped')
+  for (const container of placed) {
+    await requireRunning(attempt, name, container)
+    await setRestartPolicy(dockerOf(attempt).engine, container.id, 'unless-stopped')
+  }
   attempt.output.say(`${name} is verified.`)
 }

@@ -5,9 +5,14 @@ import type { Work } from '../plan/plan.ts'
 import { drainOld, stopOld } from '../steps/drain.ts'
 import { claimRoutes, switchTraffic } from '../steps/route.ts'
 import { admitDocker, writeDockerVariables } from './configure.ts'
-import { bringUpDependency, networkStep, releaseService, startService } from './containers.ts'
+import {
+  awaitReplicas,
+  bringUpDependency,
+  networkStep,
+  releaseService,
+  startService,
+} from './containers.ts'
 import { collectDocker } from './finish.ts'
-import { awaitContainer } from './health.ts'
 import { buildService, pullService } from './images.ts'
 import { resetDocker } from './remove.ts'
 import { newRoutes, verifyDocker } from './routes.ts'
@@ -38,7 +43,7 @@ export function performDocker(
     case 'start':
       return startService(attempt, service)
     case 'health':
-      return awaitContainer(attempt, service)
+      return awaitReplicas(attempt, service)
     case 'switch':
       return switchTraffic(attempt, newRoutes(attempt))
     case 'verify':

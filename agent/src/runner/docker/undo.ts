@@ -18,9 +18,10 @@ const ownRows = (attempt: Attempt, kind: ObjectRow['kind']): ObjectRow[] =>
 
 /** Addresses of the routed services of this deployment. */
 export const containerUpstreams = (attempt: Attempt): string[] =>
-  routingOf(attempt).routes.map(({ service }) => {
+  routingOf(attempt).routes.flatMap(({ service }) => {
     const { port } = dockerServiceOf(attempt, service)
-    return `${dockerOf(attempt).containers.get(service)?.address}:${port}`
+    const placed = dockerOf(attempt).containers.get(service) ?? []
+    return placed.map(({ address }) => `${address}:${port}`)
   })
 
 async function startOld(attempt: Attempt, row: ObjectRow): Promise<void> {
@@ -45,7 +46,10 @@ async function isFirstStart(attempt: Attempt, row: ObjectRow): Promise<boolean> 
   const isService = typeof row.facts.spec === 'string' // not a release command
   if (!isService || unhealthy.has(row.service) || routeOf(attempt, row.service)) return false
   const others = ledger.objects.list({ environmentId: assignment.environmentId, kind: 'container' })
-  if (others.some(({ service, name }) => service === row.service && name !== row.name)) return false
+  const isOlder = others.some(
+    ({ service, taskId }) => service === row.service && taskId !== row.taskId,
+  )
+  if (isOlder) return false
   return (await inspectOwned(engine, settings, row.name))?.state === 'running'
 }
 

@@ -154,9 +154,10 @@ export function reportDeployment(attempt: Attempt): void {
 
 export async function stopOld(attempt: Attempt): Promise<void> {
   const rows = attempt.ledger.listProcesses(attempt.assignment.environmentId)
-  for (const row of rows.filter(({ state }) => state === 'retired')) {
+  const { ledger } = attempt
+  for (const row of rows.filter((one) => one.state === 'retired' && !ledger.isDraining(one))) {
     const tookMs = await stopService(attempt.settings, instructionsOf(row))
-    attempt.ledger.removeProcess(row)
+    ledger.removeProcess(row)
     attempt.output.say(
       `${row.service} of deployment ${row.taskId} stopped in ${Math.round(tookMs)} ms.`,
     )

@@ -46,6 +46,8 @@ async function awaitRequests(
   const isLeaving = (state: string): boolean => state === 'starting' || state === 'retired'
   const staying = new Set(rows.filter(({ state }) => !isLeaving(state)).map(({ port }) => port))
   const leaving = rows.flatMap((row) => {
+    // the daemon waits for these elsewhere, so that deployments need not; a deployment may need their port
+    if (attemptId === undefined && ledger.isDraining(row)) return []
     const goes = isLeaving(row.state) && row.attemptId !== attemptId && !staying.has(row.port)
     return goes && row.port !== undefined ? [`127.0.0.1:${row.port}`] : []
   })

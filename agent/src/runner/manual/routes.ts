@@ -90,7 +90,7 @@ export async function verifyManualRoute(attempt: Attempt, service: ManualService
   if (!route) return
   const target = targetOf(attempt, service)
   if (target.kind === 'loopback') {
-    return verifyRoute(attempt, service, answeredFrom(name, `127.0.0.1:${target.port}`))
+    return verifyRoute(attempt, service, answeredFrom(name, [`127.0.0.1:${target.port}`]))
   }
   if (target.kind === 'static') {
     if (isInPorts(attempt)) {
@@ -99,11 +99,11 @@ export async function verifyManualRoute(attempt: Attempt, service: ManualService
     return verifyRoute(attempt, service, byLink(attempt, name, target.root, byFiles))
   }
   if (isInPorts(attempt)) {
-    return verifyRoute(attempt, service, answeredFrom(name, target.path))
+    return verifyRoute(attempt, service, answeredFrom(name, [target.path]))
   }
   const { sockets } = edgePaths(attempt.settings)
   const id = routeId(route.host, route.path)
-  const from = answeredFrom(name, `${sockets}/${id}`)
+  const from = answeredFrom(name, [`${sockets}/${id}`])
   return verifyRoute(attempt, service, (answer, host) =>
     isLinked(sockets, id, target.path)
       ? from(answer, host)

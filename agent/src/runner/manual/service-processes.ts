@@ -11,12 +11,7 @@ import { PROCESSES } from '../../limits/machine.ts'
 import { insideFolder } from '../../machine/files.ts'
 import { Cgroup, detectCgroups, listCgroups } from '../../machine/process/cgroups.ts'
 import { baseEnvironment, toolPath } from '../../machine/process/confinement.ts'
-import {
-  askingCheck,
-  type HealthCheck,
-  type HealthSample,
-  judgeHealth,
-} from '../../machine/process/health.ts'
+import { askingCheck, type HealthCheck, type HealthSample } from '../../machine/process/health.ts'
 import { explainListening, listListening } from '../../machine/process/listening.ts'
 import { type ProbeTarget, probe } from '../../machine/process/probes.ts'
 import { readSocketInodes } from '../../machine/process/processes.ts'
@@ -40,9 +35,10 @@ import {
 import { type Attempt, accountOf, environmentName, need } from '../attempt.ts'
 import { StepFailure } from '../failure.ts'
 import { neededMemory } from '../plan/ceilings.ts'
+import { isManualPlan } from '../plan/plan.ts'
 import { serviceAdditions } from '../plan/variables.ts'
-import type { Upstream } from '../routing.ts'
-import { routeOf } from '../routing.ts'
+import { type Retired, routeOf } from '../routing.ts'
+import { awaitAnswer } from '../steps/await-health.ts'
 import { newCommandContext, pathsOf } from '../steps/command.ts'
 import { environmentFacts } from '../steps/configure.ts'
 import { sectionOf, serviceVariablesFile } from './configure.ts'
@@ -113,13 +109,16 @@ function makeInstructions(attempt: Attempt, service: ManualService): Instruction
 }
 
 /** Addresses of the processes that are about to end; a port that the new version took over is no longer theirs. */
-export function retiredProcesses(attempt: Attempt): Upstream[] {
+export function retiredProcesses(attempt: Attempt): Retired[] {
   const taken = new Set(attempt.results.ports?.values())
-  return rowsOf(attempt).flatMap(({ state, port }) =>
-    state === 'retired' && port !== undefined && !taken.has(port)
-      ? [{ address: '127.0.0.1', port }]
-      : [],
-  )
+  const { last } = attempt.results
+  return rowsOf(attempt).flatMap(({ state, port, service, taskId }) => {
+    if (state !== 'retired' || port === undefined || taken.has(port)) return []
+    const services = isManualPlan(last) ? last.section.services : []
+    const run = services.find(({ name }) => name === service)?.run
+    const drainMs = run?.drainMs ?? STEPS.drainMs
+    return [{ address: '127.0.0.1', port, service, taskId, drainMs }]
+  })
 }
 
 const rowsOf = (attempt: Attempt): ProcessRow[] =>
@@ -149,6 +148,7 @@ export async function endLeftovers(attempt: Attempt): Promise<void> {
     attempt.output.say(`Ending ${row.service} of deployment ${row.taskId}, which was left over.`)
     await stopService(attempt.settings, instructionsOf(row))
     attempt.ledger.removeProcess(row)
+    attempt.ledger.removeDraining(row)
   }
   const stopped = attempt.ledger.listStopped(attempt.assignment.environmentId)
   for (const row of rows.filter(({ state }) => state === 'paused')) {
@@ -294,40 +294,25 @@ function explainOwn(attempt: Attempt, service: ManualService): string | undefine
   return explainListening(service.name, own, { port, fromOutside: false })
 }
 
-/** False when there is nothing to ask. `isAlive` throws when further probing is useless. */
+/** False when there is nothing to ask. `requireUp` throws when further probing is useless. */
 export async function awaitHealthy(
   attempt: Attempt,
   service: ManualService,
-  isAlive: () => void,
+  requireUp: () => void,
   timing: Partial<CheckTiming> = {},
 ): Promise<boolean> {
-  const { name } = service
   const asked = askOf(attempt, service)
   if (!asked) return false
-  const check = { ...asked.check, ...timing }
-  const since = performance.now()
-  let failures = 0
-  let advice: string | undefined
-  for (;;) {
-    isAlive()
-    const sample = await asked.once()
-    const elapsedMs = performance.now() - since
-    isAlive()
-    attempt.interruption.throwIfFired()
-    const verdict = judgeHealth(check, sample, elapsedMs, failures)
-    if (verdict.kind === 'healthy') return true
-    if (elapsedMs > STEPS.healthExplainMs || verdict.kind === 'unhealthy') {
-      const found = explainOwn(attempt, service)
-      if (found !== undefined && found !== advice) attempt.output.say(`Warning: ${found}`)
-      advice = found
-    }
-    if (verdict.kind === 'unhealthy') {
-      const message = advice ? `${verdict.message} ${advice}` : verdict.message
-      throw withLastLines(attempt, name, FailureCode.HEALTH_CHECK_FAILED, message)
-    }
-    failures = verdict.failures
-    await attempt.interruption.wait(verdict.waitMs)
-  }
+  requireUp()
+  await awaitAnswer(attempt, {
+    check: { ...asked.check, ...timing },
+    once: asked.once,
+    requireUp,
+    explain: () => explainOwn(attempt, service),
+    fail: (message) =>
+      withLastLines(attempt, service.name, FailureCode.HEALTH_CHECK_FAILED, message),
+  })
+  return true
 }
 
 /**

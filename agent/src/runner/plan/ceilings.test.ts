@@ -32,6 +32,15 @@ describe('a service', () => {
     expect(given).toEqual({ web: { memoryBytes: 2 * GiB, cpus: 2, pids: 512 } })
   })
 
+  it('with replicas asks once for each', () => {
+    const three = { ...ask('web', 512 * MiB), count: 3 }
+    expect(limits([three, ask('db')]).db).toMatchObject({ memoryBytes: 512 * MiB, cpus: 0.5 })
+    expect(limits([{ ...ask('web'), count: 8 }]).web).toMatchObject({ memoryBytes: 256 * MiB })
+    expect(message([{ ...three, memoryBytes: GiB }])).toBe(
+      `web (3 replicas) asks for 3 GiB of memory; an environment of this project may use 2 GiB on fra-1. ${ADVICE}`,
+    )
+  })
+
   it('that asks for nothing gets the usual, or its part of what is left', () => {
     expect(limits([ask('web'), ask('db')]).db).toEqual(usual)
     const given = limits([ask('web', 1.5 * GiB, 1.5), ask('db'), ask('queue')])

@@ -20,6 +20,8 @@ export interface Ask {
   name: string
   memoryBytes: number | null
   cpus: number | null
+  /** Containers that each ask for this; absent: 1. */
+  count?: number
 }
 
 type Shares = { ok: true; limits: Map<string, Limits> } | { ok: false; message: string }
@@ -34,6 +36,14 @@ const cores = (count: number): string =>
   `${Number(count.toFixed(2))} ${count === 1 ? 'processor' : 'processors'}`
 
 const sum = (numbers: readonly number[]): number => numbers.reduce((a, b) => a + b, 0)
+
+const countOf = ({ count = 1 }: Ask): number => count
+const countAll = (services: readonly Ask[]): number => sum(services.map(countOf))
+const sumOf = (services: readonly Ask[], read: (service: Ask) => number): number =>
+  sum(services.map((service) => read(service) * countOf(service)))
+
+const nameAsk = ({ name, count = 1 }: Ask): string =>
+  count > 1 ? `${name} (${count} replicas)` : name
 
 function listNames(names: readonly string[]): string {
   const last = names.at(-1) ?? ''
@@ -58,17 +68,17 @@ export function shareOut(
     return { ok: false, message: `${asked}; ${may(limit)}. ${ADVICE}` }
   }
   const memory = services.filter(({ memoryBytes }) => memoryBytes !== null)
-  const asked = sum(memory.map(({ memoryBytes }) => memoryBytes ?? 0))
-  const names = memory.map(({ name }) => name)
+  const asked = sumOf(memory, ({ memoryBytes }) => memoryBytes ?? 0)
+  const names = memory.map(nameAsk)
   const limit = describeSize(most.memoryBytes)
   if (asked > most.memoryBytes) {
     return no(`${asks(names)} ${describeSize(asked)} of memory`, limit)
   }
-  const silent = services.length - memory.length
+  const silent = countAll(services) - countAll(memory)
   const left = Math.floor((most.memoryBytes - asked) / Math.max(1, silent))
   if (silent > 0 && left < CEILINGS.serviceMemoryBytes) {
     const others = services.filter(({ memoryBytes }) => memoryBytes === null)
-    const rest = `${describeSize(left)} of memory for ${others.length > 1 ? 'each of ' : ''}${listNames(others.map(({ name }) => name))}`
+    const rest = `${describeSize(left)} of memory for ${silent > 1 ? 'each of ' : ''}${listNames(others.map(nameAsk))}`
     const why =
       names.length > 0 ? `${asks(names)} ${describeSize(asked)}, which leaves` : 'There is'
     return no(`${why} ${rest}`, limit)
@@ -77,7 +87,7 @@ export function shareOut(
   if (typeof cpus === 'string') return no(cpus, cores(most.cpus))
   const pids = Math.max(
     1,
-    Math.min(usual.pids, Math.floor(most.pids / Math.max(1, services.length))),
+    Math.min(usual.pids, Math.floor(most.pids / Math.max(1, countAll(services)))),
   )
   const limits = services.map(({ name, memoryBytes, cpus: own }): [string, Limits] => [
     name,
@@ -90,12 +100,12 @@ export function shareOut(
 function shareCpus(services: readonly Ask[], most: Ceiling, usual: Limits): number | string {
   const asking = services.filter(({ cpus }) => cpus !== null)
   const greedy = asking.filter(({ cpus }) => (cpus ?? 0) > most.cpus)
-  const asked = sum(asking.map(({ cpus }) => cpus ?? 0))
+  const asked = sumOf(asking, ({ cpus }) => cpus ?? 0)
   if (greedy[0]) return `${greedy[0].name} asks for ${cores(greedy[0].cpus ?? 0)}`
   if (!most.isCpuBound) return Math.min(usual.cpus, most.cpus)
-  const names = asking.map(({ name }) => name)
+  const names = asking.map(nameAsk)
   if (asked > most.cpus) return `${asks(names)} ${cores(asked)}`
-  const silent = services.length - asking.length
+  const silent = countAll(services) - countAll(asking)
   const left = (most.cpus - asked) / Math.max(1, silent)
   if (silent > 0 && left < CEILINGS.serviceCpus) {
     return `${asks(names)} ${cores(asked)}, which leaves none for the other services`

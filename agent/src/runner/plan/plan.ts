@@ -143,6 +143,7 @@ export interface ManualPlan extends CommonPlan {
 export interface DockerPlan extends CommonPlan {
   format: 2
   section: DockerSection
+  /** Replicas of one service follow each other. */
   services: RunningContainer[]
   /** As sent to the edge; a recovery that finds the table half-switched sends them again. */
   routes: ContainerRoute[]
@@ -162,6 +163,8 @@ export interface RunningContainer {
   image: string
   digest: string
   spec: string
+  /** From 1; absent: written before services had replicas. */
+  replica?: number
 }
 
 interface ServiceRoute {
@@ -172,7 +175,7 @@ interface ServiceRoute {
 }
 
 export interface ContainerRoute extends ServiceRoute {
-  target: { kind: 'container'; id: string; port: number }
+  target: { kind: 'container'; id: string; port: number; others?: string[] }
 }
 
 export interface ManualRoute extends ServiceRoute {

@@ -6,6 +6,7 @@ import type { Action } from '@berth/shared/service-file'
 import { FailureCode, LogSource } from '@berth/shared/wire'
 import { PROCESSES } from '../../limits/machine.ts'
 import { inspectContainer } from '../../machine/docker/containers.ts'
+import type { Engine } from '../../machine/docker/engine.ts'
 import { type RunningExec, startExec } from '../../machine/docker/exec.ts'
 import {
   endTree,
@@ -18,7 +19,7 @@ import { type Attempt, hasMarkerOf } from '../attempt.ts'
 import { dockerOf } from '../docker/docker-context.ts'
 import { Interrupted, StepFailure } from '../failure.ts'
 import { findAction, toStep } from '../plan/action.ts'
-import { type DockerPlan, isDockerPlan, isManualPlan } from '../plan/plan.ts'
+import { type DockerPlan, isDockerPlan, isManualPlan, type RunningContainer } from '../plan/plan.ts'
 import { awaitEnding, type CommandResult, runListedStep, shown } from './command.ts'
 import { runInLast } from './destroy.ts'
 
@@ -57,15 +58,26 @@ export async function runAction(attempt: Attempt): Promise<CommandResult> {
 const failed = (code: FailureCode, message: string, exitCode?: number): StepFailure =>
   new StepFailure(code, message, { exitCode, isCheck: false })
 
+/** The first replica that runs. */
+export async function findRunning(
+  engine: Engine,
+  { services }: DockerPlan,
+  service: string | null,
+): Promise<RunningContainer | undefined> {
+  for (const running of services.filter((found) => found.service === service)) {
+    if ((await inspectContainer(engine, running.containerId))?.state === 'running') return running
+  }
+  return undefined
+}
+
 async function runInContainer(
   attempt: Attempt,
   action: Action,
   last: DockerPlan,
 ): Promise<CommandResult> {
   const { engine } = dockerOf(attempt)
-  const row = last.services.find(({ service }) => service === action.service)
-  const container = row && (await inspectContainer(engine, row.containerId))
-  if (!row || container?.state !== 'running') {
+  const row = await findRunning(engine, last, action.service)
+  if (!row) {
     const service = action.service ?? 'Its service'
     throw failed(FailureCode.STEP_FAILED, `${service} does not run. Deploy the environment again.`)
   }

@@ -19,7 +19,7 @@ import { instructionsOf, startService, stopService } from '../../supervise/contr
 import { isSupervised, readState, serviceDir } from '../../supervise/instructions.ts'
 import type { Attempt } from '../attempt.ts'
 import { dockerOf } from '../docker/docker-context.ts'
-import { awaitContainer } from '../docker/health.ts'
+import { awaitContainer, showPlaced } from '../docker/health.ts'
 import { StepFailure } from '../failure.ts'
 import { awaitHealth } from '../manual/service-processes.ts'
 import {
@@ -28,6 +28,7 @@ import {
   type LastPlan,
   type LifecycleVerb,
   type ManualPlan,
+  type RunningContainer,
 } from '../plan/plan.ts'
 import { routesNow } from '../restore-routes.ts'
 import { giveRoutes, routingOf } from '../routing.ts'
@@ -43,11 +44,11 @@ interface Control {
   isUp: boolean
   /** Where requests reach it; empty: it does not run, or has no address. */
   upstreams: string[]
-  /** It ends only until the next `start`; if this runner dies before, the recovery starts it. */
-  pause(): Promise<void>
   stop(): Promise<void>
   /** Starts it and waits until it is healthy. */
   start(): Promise<void>
+  /** Replicas one after the other. If this runner dies in between, the recovery starts what was stopped. */
+  restart(): Promise<void>
 }
 
 export async function changeService(
@@ -148,9 +149,14 @@ async function restart(
   }
   attempt.interruption.throwIfFired()
   const startedAt = performance.now()
-  await control.pause()
-  await control.start()
-  output.say(`${service} was away for ${Math.round(performance.now() - startedAt)} ms.`)
+  await control.restart()
+  const ms = Math.round(performance.now() - startedAt)
+  const isRolling = control.upstreams.length > 1
+  output.say(
+    isRolling
+      ? `${service} was restarted in ${ms} ms, one replica after the other.`
+      : `${service} was away for ${ms} ms.`,
+  )
 }
 
 /** The health checks of a deployment look at the file and the routes of the version they check. */
@@ -171,28 +177,85 @@ async function containerControl(
   last: DockerPlan,
   service: string,
 ): Promise<Control> {
+  adopt(attempt, last)
+  const running = last.services.filter((found) => found.service === service)
+  const replicas: Replica[] = []
+  for (const container of running) replicas.push(await replicaControl(attempt, container))
+  if (replicas.length === 0) throw isGone(service)
+  const port = last.section.services.find(({ name }) => name === service)?.port
+  return {
+    isUp: replicas.every(({ isUp }) => isUp),
+    upstreams: replicas.flatMap(({ address }) => (address && port ? [`${address}:${port}`] : [])),
+    async stop() {
+      for (const replica of replicas) await replica.stop()
+    },
+    async start() {
+      for (const replica of replicas) await replica.start()
+    },
+    async restart() {
+      const isRouted = last.routes.some((route) => route.service === service)
+      for (const replica of replicas) {
+        if (isRouted && replicas.length > 1) await leave(attempt, replica, port)
+        await replica.pause()
+        await replica.start()
+      }
+      if (isRouted && replicas.length > 1) await avoid(attempt, [])
+    },
+  }
+}
+
+const isGone = (service: string): StepFailure =>
+  failed(
+    FailureCode.STEP_FAILED,
+    `The container of ${service} is gone. Deploy the environment again.`,
+  )
+
+/** One container of a service. */
+interface Replica {
+  id: string
+  isUp: boolean
+  address: string | undefined
+  /** It ends only until the next `start`. */
+  pause(): Promise<void>
+  stop(): Promise<void>
+  start(): Promise<void>
+}
+
+async function avoid(attempt: Attempt, containers: string[]): Promise<void> {
+  const { environmentId } = attempt.assignment
+  await routingOf(attempt).edge.setAvoided({ environmentId, containers })
+}
+
+/** New requests go to the other replicas, and running ones end, before this one does. */
+async function leave(
+  attempt: Attempt,
+  { id, address }: Replica,
+  port: number | null | undefined,
+): Promise<void> {
+  const { edge } = routingOf(attempt)
+  await avoid(attempt, [id])
+  if (address && port) await letRequestsEnd(edge, [`${address}:${port}`], ROUTE_STEPS.drainMaxMs)
+}
+
+async function replicaControl(attempt: Attempt, running: RunningContainer): Promise<Replica> {
   const { engine, containers, images } = dockerOf(attempt)
   const { settings, ledger, assignment } = attempt
   const { environmentId, attemptId } = assignment
-  adopt(attempt, last)
-  const running = last.services.find((found) => found.service === service)
-  const seen = running && (await inspectOwned(engine, settings, running.container))
-  if (!running || !seen) {
-    const message = `The container of ${service} is gone. Deploy the environment again.`
-    throw failed(FailureCode.STEP_FAILED, message)
-  }
+  const { service, replica = 1 } = running
+  const seen = await inspectOwned(engine, settings, running.container)
+  if (!seen) throw isGone(service)
   const row = ledger.objects
     .list({ environmentId, kind: 'container' })
     .find(({ name }) => name === running.container)
   const mark = (state: ObjectRow['state']): void => {
     if (row) ledger.objects.setState(row, state, attemptId)
   }
-  const port = last.section.services.find(({ name }) => name === service)?.port
   const end = (): Promise<void> =>
     stopContainer(engine, seen.id, Number(row?.facts.stopTimeoutMs ?? STEPS.stopTimeoutMs))
   return {
+    id: seen.id,
     isUp: seen.state === 'running',
-    upstreams: seen.address && port ? [`${seen.address}:${port}`] : [],
+    address: seen.address,
     async pause() {
       mark('paused')
       await end()
@@ -207,12 +270,13 @@ async function containerControl(
       const address = (await inspectContainer(engine, seen.id))?.address ?? ''
       const { taskId, imageId, spec } = running
       const name = running.container
-      containers.set(service, { id: seen.id, name, taskId, imageId, spec, isKept: false, address })
+      const placed = { id: seen.id, name, taskId, imageId, spec, isKept: false, address, replica }
+      containers.set(service, [placed])
       const image = await inspectImage(engine, imageId) // its own HEALTHCHECK may be asked
       const { image: reference, digest } = running
       if (image) images.set(service, { ...image, reference, digest })
-      attempt.output.say(`${service} was started.`)
-      await awaitContainer(attempt, service)
+      attempt.output.say(`${showPlaced(attempt, service, placed)} was started.`)
+      await awaitContainer(attempt, service, placed)
     },
   }
 }
@@ -239,23 +303,24 @@ async function processControl(
   }
   const instructions = instructionsOf(row)
   const isUp = isSupervised(readState(serviceDir(settings, instructions)))
+  const start = async (): Promise<void> => {
+    await stopService(settings, instructions) // also ends what a dead supervisor left behind
+    await startService(settings, instructions, { isVerified: true })
+    ledger.setProcessState(row, 'serving', attemptId)
+    attempt.output.say(`${service} was started.`)
+    await awaitHealth(attempt, service)
+  }
   return {
     isUp,
     upstreams: isUp && row.port !== undefined ? [`127.0.0.1:${row.port}`] : [],
-    async pause() {
-      ledger.setProcessState(row, 'paused', attemptId)
-      await stopService(settings, instructions)
-    },
     async stop() {
       await stopService(settings, instructions)
       ledger.setProcessState(row, 'serving', attemptId)
     },
-    async start() {
-      await stopService(settings, instructions) // ends what a dead supervisor left behind
-      await startService(settings, instructions, { isVerified: true })
-      ledger.setProcessState(row, 'serving', attemptId)
-      attempt.output.say(`${service} was started.`)
-      await awaitHealth(attempt, service)
+    start,
+    async restart() {
+      ledger.setProcessState(row, 'paused', attemptId)
+      await start()
     },
   }
 }
@@ -264,7 +329,7 @@ async function processControl(
 const FILES: Control = {
   isUp: true,
   upstreams: [],
-  pause: async () => undefined,
   stop: async () => undefined,
   start: async () => undefined,
+  restart: async () => undefined,
 }

@@ -9,7 +9,7 @@ import { PROXY, ROUTE_STEPS } from '../../limits/proxy.ts'
 import { countConnections } from '../../machine/process/connections.ts'
 import { tryHandshake } from '../../machine/process/handshake.ts'
 import { isExpectedStatus } from '../../machine/process/health.ts'
-import { isLocalHost, type ProbeAnswer } from '../../proxy/client.ts'
+import { type EdgeClient, isLocalHost, type ProbeAnswer } from '../../proxy/client.ts'
 import { EdgeError, type EdgeRoute } from '../../proxy/protocol.ts'
 import { type Attempt, need } from '../attempt.ts'
 import { probeOf } from '../docker/verify.ts'
@@ -21,6 +21,7 @@ import {
   giveRoutes,
   hasRoutes,
   nameUpstream,
+  type Retired,
   requireProxy,
   routeOf,
   routingOf,
@@ -105,11 +106,11 @@ export async function verifyRoute(
   await verifyHandshake(attempt, name, host)
 }
 
-/** For services behind an address: exactly this address must have answered. */
+/** For services behind an address: one of these addresses must have answered. */
 export const answeredFrom =
-  (name: string, wanted: string) =>
+  (name: string, wanted: readonly string[]) =>
   ({ status, upstream }: ProbeAnswer, host: string): string | undefined => {
-    if (upstream === wanted) return undefined
+    if (wanted.includes(upstream)) return undefined
     return upstream === ''
       ? `${host} is answered by the proxy itself (${status}), not by ${name}.`
       : `${host} still answers from the version before (${upstream}).`
@@ -127,27 +128,46 @@ async function verifyHandshake(attempt: Attempt, name: string, host: string): Pr
 }
 
 /** Counts running requests; where the proxy cannot count them, connections, including idle ones. */
-async function countBusy(attempt: Attempt, old: Upstream[]): Promise<number> {
-  const requests = await routingOf(attempt).edge.countRequests(old.map(nameUpstream))
-  if (requests !== undefined) return requests
-  return old.reduce((sum, { address, port }) => sum + countConnections(address, port), 0)
+export async function countBusy(
+  edge: Pick<EdgeClient, 'countRequests'>,
+  upstream: Upstream,
+): Promise<number> {
+  const requests = await edge.countRequests([nameUpstream(upstream)])
+  return requests ?? countConnections(upstream.address, upstream.port)
 }
 
-/** Waits, up to a bound, until no requests to the previous version are left. */
-export async function drain(attempt: Attempt, old: Upstream[]): Promise<void> {
-  if (old.length === 0) return attempt.output.say('Nothing to wait for.')
+/**
+ * Nothing new reaches the previous version. What still answers a request is left to the daemon, so that the deployment
+ * ends while a long request goes on.
+ */
+export async function drain(attempt: Attempt, old: Retired[]): Promise<void> {
+  const { ledger, assignment, output } = attempt
+  if (old.length === 0) return output.say('Nothing to wait for.')
+  const { settledAt, edge } = routingOf(attempt)
   const startedAt = performance.now()
-  const { settledAt } = routingOf(attempt)
   await delay(Math.max(0, settledAt + ROUTE_STEPS.drainMinMs - startedAt))
-  let open = await countBusy(attempt, old)
-  while (open > 0 && performance.now() - startedAt < ROUTE_STEPS.drainMaxMs) {
-    await delay(ROUTE_STEPS.drainPollMs)
-    open = await countBusy(attempt, old)
+  const left = new Map<string, { until: number; open: number }>()
+  for (const retired of old) {
+    const { service, taskId, drainMs } = retired
+    const open = await countBusy(edge, retired)
+    if (open === 0) continue
+    const spent = performance.now() - settledAt
+    const until = Math.round(Date.now() + Math.max(0, drainMs - spent))
+    const known = left.get(service)
+    const most = { until: Math.max(until, known?.until ?? 0), open: open + (known?.open ?? 0) }
+    left.set(service, most)
+    ledger.setDraining({
+      environmentId: assignment.environmentId,
+      service,
+      taskId,
+      until: most.until,
+    })
   }
-  const seconds = ((performance.now() - startedAt) / 1_000).toFixed(1)
-  attempt.output.say(
-    open > 0
-      ? `${open} requests to the version before still run after ${seconds} s; they are cut.`
-      : `Nobody talks to the version before any more (${seconds} s).`,
-  )
+  for (const [service, { open, until }] of left) {
+    const seconds = Math.ceil((until - Date.now()) / 1_000)
+    output.say(
+      `${service} of the version before still answers ${open} requests, for up to ${seconds} s.`,
+    )
+  }
+  if (left.size === 0) output.say('The version before answers no request any more.')
 }

@@ -2,7 +2,7 @@
 // service itself; the container's limits and isolation apply to the command.
 import { SSH_SESSIONS } from '../../limits/ssh.ts'
 import { hasShell, inspectContainer } from '../../machine/docker/containers.ts'
-import { openEngine } from '../../machine/docker/engine.ts'
+import { type Engine, openEngine } from '../../machine/docker/engine.ts'
 import { talkToExec } from '../../machine/docker/exec-session.ts'
 import type { Masker } from '../../machine/masking/mask.ts'
 import {
@@ -30,17 +30,30 @@ interface DockerAsk {
   masker: Masker
 }
 
-function chooseContainer({ verb, plan }: DockerAsk): RunningContainer {
-  const names = plan.services.map(({ service }) => service)
+/** The containers of the service, in the order of their replicas. */
+function chooseContainers({ verb, plan }: DockerAsk): RunningContainer[] {
+  const names = [...new Set(plan.services.map(({ service }) => service))]
   if (verb.service === null) {
-    const [only, ...more] = plan.services
-    if (only && more.length === 0) return only
+    if (names.length === 1) return plan.services
     throw new Refusal(`Name one of its services: ${names.join(', ')}.`, NOT_AVAILABLE)
   }
-  const found = plan.services.find(({ service }) => service === verb.service)
-  if (found) return found
+  const found = plan.services.filter(({ service }) => service === verb.service)
+  if (found.length > 0) return found
   const message = `It has no service ${verb.service}. Its services: ${names.join(', ')}.`
   throw new Refusal(message, NOT_AVAILABLE)
+}
+
+/** The first replica that runs. */
+async function findRunning(
+  engine: Engine,
+  containers: RunningContainer[],
+): Promise<RunningContainer> {
+  for (const container of containers) {
+    const seen = await inspectContainer(engine, container.containerId)
+    if (seen?.state === 'running') return container
+  }
+  const service = containers[0]?.service
+  throw new Refusal(`${service} does not run. Deploy the environment again.`, NOT_AVAILABLE)
 }
 
 export async function startDocker(
@@ -50,9 +63,7 @@ export async function startDocker(
 ): Promise<Work> {
   const { job, verb, masker } = ask
   const engine = openEngine(settings)
-  const { containerId, service } = chooseContainer(ask)
-  if ((await inspectContainer(engine, containerId))?.state !== 'running')
-    throw new Refusal(`${service} does not run. Deploy the environment again.`, NOT_AVAILABLE)
+  const { containerId, service } = await findRunning(engine, chooseContainers(ask))
   const canLaunch = await hasShell(engine, containerId)
   if (verb.verb === 'shell' && !canLaunch)
     throw new Refusal(`The image of ${service} has no shell.`, NOT_AVAILABLE)

@@ -3,8 +3,10 @@
 // them twice. The tick runs this; the rules are in domain/installation/alerts.ts.
 
 import type { Context } from '../../context.ts'
+import { degradation } from '../../domain/environments/observation.ts'
 import {
   judgeCertificate,
+  judgeDegraded,
   judgeDeliveries,
   judgeDisk,
   judgeOffline,
@@ -21,6 +23,7 @@ import {
   listFailedDeliveries,
   listNewestCertificates,
   listOpenAlerts,
+  listProtectedEnvironments,
   listWatchedAgents,
   updateAlertEnded,
   type WatchedAgent,
@@ -67,6 +70,7 @@ export async function checkAlerts(ctx: Context): Promise<void> {
     if (!last || agents.length < ALERTS.batch) break
     after = last.serverId
   }
+  await checkEnvironments(ctx, episodes)
   await checkDeliveries(ctx, episodes)
   for (const alert of episodes.left) await end(ctx, alert, undefined)
 }
@@ -123,6 +127,28 @@ async function checkServers(
   }
 }
 
+async function checkEnvironments(ctx: Context, episodes: Episodes): Promise<void> {
+  for (let after = 0; ; ) {
+    const environments = await listProtectedEnvironments(ctx.db, after, ALERTS.batch)
+    for (const found of environments) {
+      const { id, identifier: environment, projectName: project, organizationId } = found
+      const reason = degradation(found)
+      const about = { environment, project, url: `${ctx.baseUrl}/environments/${id}` }
+      await follow(
+        ctx,
+        episodes.take('degraded', id),
+        { organizationId, kind: 'degraded', subjectId: id },
+        (isOpen) => judgeDegraded(isOpen, reason),
+        () => letters.degradedLetter({ ...about, reason: reason ?? '' }),
+        () => letters.recoveredLetter(about),
+      )
+    }
+    const last = environments.at(-1)
+    if (!last || environments.length < ALERTS.batch) return
+    after = last.id
+  }
+}
+
 /** Sends one mail for a project with failing deliveries, however many fail; recovery needs no mail. */
 async function checkDeliveries(ctx: Context, episodes: Episodes): Promise<void> {
   const since = ctx.clock.now() - ALERTS.deliveryMs
@@ -174,6 +200,14 @@ async function end(
   })
 }
 
+const NOUNS: Record<Alert['kind'], 'project' | 'server' | 'environment'> = {
+  server_offline: 'server',
+  disk_full: 'server',
+  certificate: 'server',
+  delivery: 'project',
+  degraded: 'environment',
+}
+
 async function report(
   ctx: Context,
   c: Change,
@@ -181,10 +215,13 @@ async function report(
   what: 'begin' | 'end',
   letter: letters.LetterText | undefined,
 ): Promise<void> {
-  const noun = kind === 'delivery' ? 'project' : 'server'
+  const noun = NOUNS[kind]
   const projectId = kind === 'delivery' ? subjectId : null
   await audit(c, BY, organizationId, `alert.${what}`, [noun, subjectId], { kind })
-  emit(c, { organizationId, projectId }, `${noun}.updated`, { id: subjectId, alert: kind, what })
+  // the report that it is degraded was an event of the environment already
+  if (noun !== 'environment') {
+    emit(c, { organizationId, projectId }, `${noun}.updated`, { id: subjectId, alert: kind, what })
+  }
   if (!letter) return
   for (const { email } of await listAlerted(c.db, organizationId)) {
     await queueMail(ctx, c, { kind: 'alert', to: email, ...letter })

@@ -48,6 +48,10 @@ export function judgeCertificate(isOpen: boolean, s: WatchedServer, now: number)
   return turn(isOpen, s.connected && isOld, !isOld)
 }
 
+/** A failed check must repeat before an agent reports it, so the first report counts. */
+export const judgeDegraded = (isOpen: boolean, reason: string | null): Turn =>
+  turn(isOpen, reason !== null, reason === null)
+
 /** Judges a project by its newest decided delivery. */
 export const judgeDeliveries = (isOpen: boolean, newest: { outcome: string } | undefined): Turn =>
   turn(isOpen, newest?.outcome === 'error', newest?.outcome !== 'error')

@@ -183,7 +183,7 @@ export const COLUMN_FACTS: Record<string, Record<string, ColumnFacts>> = {
     externalId: { note: 'What the host calls it, once known.' },
   },
   alerts: {
-    kind: { type: "'server_offline' | 'disk_full' | 'certificate' | 'delivery'" },
+    kind: { type: "'server_offline' | 'disk_full' | 'certificate' | 'delivery' | 'degraded'" },
     subjectId: { note: 'The server, or for deliveries the project.' },
     endedAt: { note: 'Null: it lasts.' },
   },

@@ -1,5 +1,6 @@
 // Stores episodes of alerts, and reads the facts that begin and end them.
 import { type Selectable, sql } from 'kysely'
+import type { Observation } from '../../domain/environments/observation.ts'
 import type { Db } from '../engine/db.ts'
 import type { AlertsTable } from '../schema.ts'
 import type { AgentCertificate } from '../servers/agents.ts'
@@ -91,6 +92,45 @@ export async function listNewestCertificates(
     .orderBy('generation')
     .execute()
   return new Map(rows.map((row) => [row.agentId, row]))
+}
+
+interface WatchedEnvironment {
+  id: number
+  identifier: string
+  projectId: number
+  projectName: string
+  organizationId: number
+  deployedFence: number
+  commitSha: string | null
+  degradedReason: string | null
+  observed: Observation | null
+}
+
+/** Lists protected environments that were deployed, by id: their users asked to hear about them. */
+export async function listProtectedEnvironments(
+  db: Db,
+  afterId: number,
+  limit: number,
+): Promise<WatchedEnvironment[]> {
+  const rows = await db
+    .selectFrom('environments')
+    .innerJoin('projects', 'projects.id', 'environments.projectId')
+    .select(['environments.id', 'environments.identifier', 'environments.projectId'])
+    .select(['environments.deployedFence', 'environments.commitSha', 'environments.observed'])
+    .select(['environments.degradedReason', 'projects.organizationId'])
+    .select('projects.name as projectName')
+    .where('environments.protected', '=', 1)
+    .where('environments.removedAt', 'is', null)
+    .where('environments.removingAt', 'is', null)
+    .where('environments.deployedFence', '>', 0)
+    .where('environments.id', '>', afterId)
+    .orderBy('environments.id')
+    .limit(limit)
+    .execute()
+  return rows.map(({ observed, ...row }) => ({
+    ...row,
+    observed: observed === null ? null : (JSON.parse(observed) as Observation),
+  }))
 }
 
 interface FailedDelivery {
