@@ -31,6 +31,7 @@ import {
   until,
 } from './dev-example.ts'
 import { choosePorts, findTaken, type Ports, portsFile } from './dev-ports.ts'
+import { describeRecipes } from './dev-recipes.ts'
 import { startGitServer } from './git-server.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
@@ -121,9 +122,12 @@ async function takePorts(ports: Ports, data: string, agentEnv: Environ): Promise
 
 type Environ = Record<string, string>
 
-/** Services, edge, Caddy, sshd and packet rules outlive an agent on purpose; here they end after it. */
+/**
+ * Services, containers, edge, Caddy, sshd and packet rules outlive an agent on purpose; here they end after it. The next
+ * start brings services and containers back.
+ */
 async function stopServer(agentEnv: Environ): Promise<void> {
-  for (const what of ['services', 'proxy', 'ssh', 'firewall']) {
+  for (const what of ['services', 'containers', 'proxy', 'ssh', 'firewall']) {
     const env = { ...process.env, ...agentEnv }
     // its own process group: a second Ctrl-C must not kill the clean-up
     const options = { cwd: root, env, stdio: 'ignore', detached: true } as const
@@ -297,6 +301,9 @@ async function main(): Promise<void> {
     return status === 'online' || undefined
   })
 
+  const recipes = describeRecipes(await api.get(`/api/servers/${server.id}`))
+  for (const line of recipes.filter((one) => !one.endsWith(': ready'))) console.log(`  ${line}`)
+
   console.log('Deploying the example project …')
   const environment = await deployExample(api, server.id, git.url)
   const noSsh =
@@ -315,6 +322,7 @@ Berth is running.
   Administrator token  ${join(data, 'administrator-token')}
   Example application  ${environment.url}
   The server's folder  ${stateDir}
+  Recipes              ${recipes.join(`\n${' '.repeat(23)}`)}
   Logs                 ${data}/control-plane.log, ${data}/agent.log
 
 Try next, in another terminal:
@@ -323,7 +331,7 @@ Try next, in another terminal:
   npm run --silent berth -- tasks -p hello -e main
 ${noSsh ? `  (logs and ssh need SSH, which is off here: ${noSsh})` : SSH_COMMANDS}
 
-Ctrl-C ends everything that was started here; the data stays and is found again.`)
+Ctrl-C ends everything that was started here, containers included. The data stays, and the next start brings them back.`)
 }
 
 // handles repeated signals: npm forwards one that the terminal has sent already, and users press twice

@@ -8,6 +8,7 @@ import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from 'vitest'
 import { listStatements } from '../control-plane/src/store/engine/migrations.ts'
 import { describeTables } from '../control-plane/src/store/engine/table-types.ts'
+import { KEYS_PAGE, renderKeys } from '../scripts/service-file-keys.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const PACKAGES = ['shared', 'control-plane', 'agent', 'cli', 'dashboard']
@@ -346,6 +347,10 @@ describe('what is made from something else is fresh', () => {
   test('the types of the tables are those that the migrations make', () => {
     const committed = readFileSync(join(root, 'control-plane/src/store/schema.ts'), 'utf8')
     expect(describeTables(listStatements('sqlite'))).toBe(committed)
+  })
+
+  test('the page of all keys of .service.yml is what the schema gives', () => {
+    expect(renderKeys()).toBe(readFileSync(KEYS_PAGE, 'utf8'))
   })
 
   test('generated protobuf code is what the schema gives', () => {

@@ -19,8 +19,9 @@ import { Link, type LinkPhase } from './link/link.ts'
 import { describeError, type Log, silentLog } from './log.ts'
 import { ensureStateFolders } from './machine/files.ts'
 import { readBootId } from './machine/process/processes.ts'
+import { readServerSettings } from './machine/server-settings.ts'
 import { EdgeReporting } from './maintenance/edge-reporting.ts'
-import { Host, maxParallel } from './maintenance/host.ts'
+import { Host } from './maintenance/host.ts'
 import { maintain } from './maintenance/maintenance.ts'
 import { Observations } from './maintenance/observations.ts'
 import { removeStatus, writeStatus } from './maintenance/status.ts'
@@ -165,7 +166,8 @@ function openParts(
   const edge = options.routes ? new EdgeReporting(settings, log) : undefined
   const spools = new Spools(settings, journal)
   const base = { settings, journal, executor, clock, log, bootId, spools }
-  const manager = new AttemptManager({ ...base, maxParallel: maxParallel() })
+  const taskSlots = (): number => readServerSettings(settings).taskSlots
+  const manager = new AttemptManager({ ...base, taskSlots })
   const host = new Host(settings, log)
   const observations = new Observations()
   const own = { settings, program, journal, clock, log, executor, spools, manager }

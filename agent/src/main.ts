@@ -18,6 +18,7 @@ Commands:
   setup proxy                   Prepare this server for routing: Caddy, its account and its ports
   setup proxy-account           Create only Caddy's account
   services stop                 Stop all services of manual environments
+  containers stop               Stop all containers of environments; the next daemon starts them again
   proxy stop                    Stop Caddy and the edge; a running daemon starts them again
   ssh stop                      Stop Berth's own sshd
   ssh remove                    Remove Berth from this server's sshd: files, daemon and accounts
@@ -32,6 +33,7 @@ Environment variables:
   BERTH_STATE_DIR               State (default /var/lib/berth)
   BERTH_RUN_DIR                 Sockets and process files (default /run/berth)
   BERTH_LOG_LEVEL               Log level (default info)
+  BERTH_MISE                    Where mise is, if not in a system folder
 `
 
 async function main([command, ...rest]: string[]): Promise<number> {
@@ -71,10 +73,22 @@ async function main([command, ...rest]: string[]): Promise<number> {
       )
       return 0
     }
+    case 'containers': {
+      if (only !== 'stop') return usage()
+      const { isJoined, readIdentity } = await import('./link/identity/identity.ts')
+      if (!isJoined(settings)) return 0 // nothing of ours is in the engine
+      const { stopAllContainers } = await import('./resources/stop-containers.ts')
+      const owner = readIdentity(settings).agentId
+      const count = await stopAllContainers({ ...settings, owner })
+      process.stdout.write(
+        `${count} containers stopped. A restart of the daemon starts them again.\n`,
+      )
+      return 0
+    }
     case 'supervise': {
-      if (!only) return usage()
-      const { superviseService } = await import('./supervise/supervise.ts')
-      await superviseService(only, settings)
+      if (rest.length > 0) return usage()
+      const { runSupervisor } = await import('./supervise/supervisor.ts')
+      await runSupervisor(settings)
       return 0
     }
     case 'ssh-work': {

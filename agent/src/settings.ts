@@ -16,6 +16,8 @@ export interface AgentSettings {
   gitFolders?: boolean
   /** Tests: how long a started process must stay up before it counts. */
   proofMs?: number
+  /** Where mise is, if not in a system folder; it installs the tools of manual environments. */
+  mise?: string
   /** The range for `port: auto`; several agents on one machine need separate ranges. */
   portRange?: PortRange
   /** Unix socket of the Docker engine. */
@@ -84,6 +86,7 @@ export function readSettings(env: NodeJS.ProcessEnv): AgentSettings {
     accountPrefix,
     development: env.BERTH_DEV === '1',
     gitFolders: env.BERTH_TEST_GIT_FILE === '1',
+    ...(env.BERTH_MISE ? { mise: env.BERTH_MISE } : {}),
     ...(env.BERTH_TEST_PROOF_MS ? { proofMs: Number(env.BERTH_TEST_PROOF_MS) } : {}),
     ...readPortRange(env.BERTH_PORT_RANGE),
     dockerSocket: /^unix:\/\/(.+)$/.exec(env.DOCKER_HOST ?? '')?.[1] ?? '/var/run/docker.sock',
@@ -162,6 +165,7 @@ export const settingsEnvironment = (s: AgentSettings): Record<string, string> =>
   ...(s.development ? { BERTH_DEV: '1' } : {}),
   ...(s.gitFolders ? { BERTH_TEST_GIT_FILE: '1' } : {}),
   ...(s.proofMs === undefined ? {} : { BERTH_TEST_PROOF_MS: String(s.proofMs) }),
+  ...(s.mise ? { BERTH_MISE: s.mise } : {}),
   ...(s.portRange ? { BERTH_PORT_RANGE: `${s.portRange.from}-${s.portRange.to}` } : {}),
   DOCKER_HOST: `unix://${s.dockerSocket}`,
   BERTH_OWNER: s.owner,

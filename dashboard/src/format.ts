@@ -93,6 +93,7 @@ const TRIGGERS: Record<string, string> = {
   cli: 'with the client',
   mcp: 'by an assistant',
   webhook: 'by a push',
+  schedule: 'by its schedule',
   reconcile: 'by a look at the repository',
   system: 'by Berth',
 }

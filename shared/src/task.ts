@@ -25,6 +25,7 @@ export const TRIGGERS = [
   'cli',
   'mcp',
   'webhook',
+  'schedule',
   'reconcile',
   'system',
 ] as const

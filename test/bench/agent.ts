@@ -17,12 +17,11 @@ import {
   openDockerFixture,
 } from '../fixtures/docker/docker-fixture.ts'
 import type { Fixture } from '../fixtures/server/installation.ts'
-import { residentMiB, round } from './figures.ts'
+import { MB_PER_MIB, proportionalMB, residentMiB, round } from './figures.ts'
 import { goalAtMost } from './goals.ts'
 
 const root = join(import.meta.dirname, '../..')
 const GOALS = { idlePercent: 0.5, memoryMB: 90, busyPercent: 1 }
-const MB_PER_MIB = 1.048576
 const TICKS_PER_SECOND = 100
 /** Covers the first checks, and compiled code that is being written. */
 const SETTLE_MS = 20_000
@@ -33,12 +32,6 @@ function processorSeconds(pid: number): number {
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
   const ticks = fields.slice(11, 15).reduce((sum, field) => sum + Number(field), 0)
   return ticks / TICKS_PER_SECOND
-}
-
-/** Memory that its end would free: pages shared with other processes count in part. */
-function proportionalMB(pid: number): number {
-  const rollup = readFileSync(`/proc/${pid}/smaps_rollup`, 'latin1')
-  return Number(/^Pss: +(\d+) kB/m.exec(rollup)?.[1] ?? 0) * (MB_PER_MIB / 1_024)
 }
 
 interface Footprint {

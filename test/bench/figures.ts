@@ -33,3 +33,11 @@ export function findProcesses(...words: string[]): number[] {
 
 export const round = (n: number, digits = 2): string => n.toFixed(digits)
 export const thousands = (n: number): string => Math.round(n).toLocaleString('en-US')
+
+export const MB_PER_MIB = 1.048576
+
+/** Memory that its end would free: pages shared with other processes count in part. */
+export function proportionalMB(pid: number): number {
+  const rollup = readFileSync(`/proc/${pid}/smaps_rollup`, 'latin1')
+  return Number(/^Pss: +(\d+) kB/m.exec(rollup)?.[1] ?? 0) * (MB_PER_MIB / 1_024)
+}

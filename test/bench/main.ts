@@ -1,7 +1,7 @@
 // npm run bench -- logs|latency|output|api|certificates|client|webhooks|subscribers|cutover|deploy|artifacts|agent|
-//   log-viewer [--lines 5000000] [--rounds 30] [--projects 1000] [--tasks 1000000] [--per-second 1000]
+//   supervisor|log-viewer [--lines 5000000] [--rounds 30] [--projects 1000] [--tasks 1000000] [--per-second 1000]
 //   [--subscribers 500] [--redeploys 10] [--recipe manual] [--control] [--peer] [--post-kib 64] [--replicas 3]
-//   [--kills 10] [--mib 1024] [--environments 5] [--seconds 60]
+//   [--kills 10] [--mib 1024] [--environments 5] [--seconds 60] [--services 20]
 //
 // Speed and memory of the product as real processes on this machine, as ratios to a floor measured in the same run.
 // Machines are shared and noisy: the ratio is the figure, the absolute number is for orientation.
@@ -18,6 +18,7 @@ import { hasMissed } from './goals.ts'
 import { benchLatency } from './latency.ts'
 import { benchLogViewer } from './log-viewer.ts'
 import { benchLogs } from './logs.ts'
+import { benchSupervisor } from './supervisor.ts'
 
 const { positionals, values } = parseArgs({
   allowPositionals: true,
@@ -34,6 +35,7 @@ const { positionals, values } = parseArgs({
     mib: { type: 'string', default: '1024' },
     environments: { type: 'string', default: '5' },
     seconds: { type: 'string' },
+    services: { type: 'string', default: '20' },
     'post-kib': { type: 'string' },
     control: { type: 'boolean', default: false },
     peer: { type: 'boolean', default: false },
@@ -82,6 +84,9 @@ switch (positionals[0]) {
     break
   case 'agent':
     await benchAgent(Number(values.environments), Number(values.seconds ?? 60))
+    break
+  case 'supervisor':
+    await benchSupervisor(Number(values.services))
     break
   case 'log-viewer': {
     await benchLogViewer(Number(values.lines ?? 200_000), Number(values.seconds ?? 10))

@@ -38,7 +38,8 @@ describe.skipIf(!engine || missing('caddy'))('a ceiling set over HTTP', () => {
 
   const setLimit = async (memory_bytes: number | null): Promise<void> => {
     const [server] = await fixture.get<Server[]>('/api/servers')
-    await fixture.call('PATCH', `/api/servers/${server?.id}`, { limits: { memory_bytes } })
+    const body = { name: 'fra-1', limits: { memory_bytes } }
+    await fixture.call('PATCH', `/api/servers/${server?.id}`, body)
   }
 
   it('refuses the file that asks for more, by REST; raised, the same file is deployed', async () => {
@@ -49,7 +50,7 @@ describe.skipIf(!engine || missing('caddy'))('a ceiling set over HTTP', () => {
       failure: {
         code: 'config_invalid',
         step: 'read-config',
-        message: `web asks for 600 MiB of memory; an environment of this project may use 512 MiB on ${hostname()}. ${ADVICE}`,
+        message: `web asks for 600 MiB of memory; an environment of this project may use 512 MiB on fra-1. ${ADVICE}`,
       },
     })
     await setLimit(GiB)

@@ -167,6 +167,26 @@ describe.skipIf(missing('chromium'))('every page', () => {
     expect(await findings(v)).toEqual([])
   })
 
+  test('a schedule shows its next run and what became of the last ones', async () => {
+    const v = visitor
+    const page = content.pages['environment-actions']
+    const environmentId = Number(/environments\/(\d+)/.exec(page)?.[1])
+    const at = Date.UTC(2026, 0, 1, 2)
+    const missed = { outcome: 'missed' as const, reason: 'staging is stopped.', taskId: null }
+    await content.platform.cp.running.ctx.db
+      .insertInto('scheduleRuns')
+      .values({ environmentId, action: 'reset-demo', ...missed, dueAt: at, lastDueAt: at, runs: 3 })
+      .execute()
+    await v.goto(page)
+    await v.text('0 3 1 1 *').waitFor()
+    await v.text(/^Next run /).waitFor()
+    await v.text(/^Missed 3 runs at .*: staging is stopped\.$/).waitFor()
+    await v.button('Show history').click()
+    const table = v.page.getByRole('table', { name: 'Scheduled runs of reset-demo' })
+    await table.getByText('staging is stopped.').waitFor()
+    expect(await findings(v)).toEqual([])
+  })
+
   test('a file comes whole; expired or with its server away it is a sentence and no file', async () => {
     const v = visitor
     await v.goto(content.pages['environment-actions'])

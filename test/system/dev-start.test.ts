@@ -1,9 +1,10 @@
 // What `npm start` runs, from outside: an example that answers, printed commands that work, a restart after everything
-// was killed, a start on other ports, and an end that leaves nothing, also after repeated signals.
-import { type ChildProcess, spawn } from 'node:child_process'
+// was killed, a start on other ports, and an end that leaves nothing running, also after repeated signals. A container
+// ends with it and comes back with the next start; a neighbour's is not touched.
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
-import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { request } from 'node:http'
 import { createServer, type Server } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -11,9 +12,18 @@ import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
 import { listProcesses, readOwner } from '../../agent/src/machine/process/processes.ts'
 import { findAccount } from '../../agent/src/machine/users/users.ts'
-import { missing } from '../fixtures/platform/components.ts'
+import { smallApp } from '../fixtures/docker/app.ts'
+import { callEngine } from '../fixtures/docker/engine.ts'
+import { BUSYBOX_IMAGE } from '../fixtures/docker/images.ts'
+import { dockerEngine, missing } from '../fixtures/platform/components.ts'
 import { removeAccounts, until } from '../fixtures/server/installation.ts'
-import { freeDatagramPort, freePort } from '../fixtures/server/installation-docker.ts'
+import {
+  type FixtureEngine,
+  freeDatagramPort,
+  freePort,
+  listOwned,
+  removeOwned,
+} from '../fixtures/server/installation-docker.ts'
 import { takePortRange } from '../fixtures/server/packet-rules.ts'
 
 const root = join(import.meta.dirname, '../..')
@@ -22,7 +32,9 @@ chmodSync(data, 0o755) // the example's account must reach its folder
 /** Other tests guard their ports, so the example needs its own range. */
 const range = takePortRange()
 const START_MS = 240_000 // an upper bound: four programs start, and a package is built
+const engine = dockerEngine()
 const digest = createHash('sha256').update(data).digest('hex')
+const accountPrefix = `berth-${digest.slice(0, 6)}-e`
 const folderOfSshd = join('/var/lib/berth-dev', digest.slice(0, 12))
 
 /** Its processes, including those that outlive it: their arguments or environment name its folder. */
@@ -44,7 +56,12 @@ function names(pid: number): boolean {
 
 async function start(): Promise<ChildProcess> {
   const ports = { BERTH_PORT_RANGE: `${range.from}-${range.to}` }
-  const env = { ...process.env, ...ports, BERTH_DATA: data }
+  // never the machine's own engine
+  const docker = {
+    DOCKER_HOST: `unix://${engine?.socket ?? '/nonexistent/docker.sock'}`,
+    ...(engine ? { BERTH_NETWORK_POOL: engine.pool } : {}),
+  }
+  const env = { ...process.env, ...ports, ...docker, BERTH_DATA: data }
   const child = spawn(process.execPath, ['scripts/dev.ts'], { cwd: root, env })
   let said = ''
   for (const stream of [child.stdout, child.stderr]) {
@@ -59,6 +76,8 @@ async function start(): Promise<ChildProcess> {
   const isUp = () => said.includes('Berth is running.')
   await until('the example', () => isOver || isUp() || undefined, START_MS)
   if (!isUp()) throw new Error(`it ended: ${said}`)
+  expect(said).toContain(engine ? 'docker: ready' : 'docker: not ready. No Docker engine was found')
+  expect(said).toContain('manual: ready')
   return child
 }
 
@@ -117,8 +136,10 @@ async function take(port: number): Promise<Server> {
 }
 
 describe.skipIf(missing('caddy') || missing('git'))('npm start', () => {
-  afterAll(() => {
+  afterAll(async () => {
     for (const pid of ours()) process.kill(pid, 'SIGKILL')
+    if (engine) await removeOwned(engine, accountPrefix)
+    if (engine && neighbour) await callEngine(engine.socket, 'DELETE', `${neighbour}?force=1`)
     range.giveBack()
     removeAccounts(`berth-${digest.slice(0, 6)}-`)
     for (const folder of [data, folderOfSshd]) {
@@ -146,6 +167,7 @@ describe.skipIf(missing('caddy') || missing('git'))('npm start', () => {
       await tryCommands()
       await followGuide()
       await addServer()
+      if (engine) await deployContainer(engine)
       // everything that does not outlive an agent; Caddy, the edge and the example's process do
       const dying = ours().filter((pid) => isOfStart(pid, first.pid))
       for (const pid of dying) process.kill(pid, 'SIGKILL')
@@ -161,6 +183,8 @@ describe.skipIf(missing('caddy') || missing('git'))('npm start', () => {
       second.kill('SIGINT') // users press twice
       expect(await ended).toEqual([0, null])
       expect(ours()).toEqual([])
+      if (engine) expect(await runningContainers(engine)).toEqual([])
+      if (engine) expect(await isNeighbourUp(engine)).toBe(true)
     },
     4 * START_MS,
   )
@@ -178,6 +202,10 @@ describe.skipIf(missing('caddy') || missing('git'))('npm start', () => {
         expect(after[name]).not.toBe(before[name])
       }
       expect(await ask(after.proxy, 'main.hello.localhost')).toBe(200)
+      if (engine) {
+        const isBack = async () => (await runningContainers(engine)).length === 1 || undefined
+        await until('the container', isBack)
+      }
       await tryCommands()
       const ended = once(child, 'exit')
       child.kill('SIGINT')
@@ -213,6 +241,55 @@ describe('npm run control-plane', () => {
     }
   })
 })
+
+/** The path of a container that is not ours, in the same engine. */
+let neighbour: string | undefined
+
+const runningContainers = async (of: FixtureEngine): Promise<string[]> =>
+  (await listOwned(of, accountPrefix)).containers.filter((c) => c.running).map((c) => c.name)
+
+async function isNeighbourUp({ socket }: FixtureEngine): Promise<boolean> {
+  const { text } = await callEngine(socket, 'GET', `${neighbour}/json`)
+  return (JSON.parse(text) as { State: { Running: boolean } }).State.Running
+}
+
+/** Deploys a project with the docker recipe, beside a container of another owner. */
+async function deployContainer(of: FixtureEngine): Promise<void> {
+  const repository = join(data, 'repositories', 'boxed')
+  for (const [name, text] of Object.entries(smallApp('one'))) {
+    mkdirSync(repository, { recursive: true })
+    writeFileSync(join(repository, name), text)
+  }
+  const git = (...args: string[]) =>
+    execFileSync('git', ['-c', 'user.name=Ada', '-c', 'user.email=ada@example.com', ...args], {
+      cwd: repository,
+      stdio: 'pipe',
+    })
+  git('init', '--quiet', '--initial-branch=main')
+  git('add', '--all')
+  git('commit', '--quiet', '--message=one')
+  const project = await api<{ id: number }>('/api/projects', {
+    name: 'boxed',
+    repo_url: `http://127.0.0.1:${readPorts().git}/boxed/.git`,
+    domain: 'boxed.localhost',
+    server_ids: [1],
+    default_recipe: 'docker',
+  })
+  const path = `/api/projects/${project.id}/environments`
+  await api(path, { identifier: 'main', branch: 'main', auto_deploy: false })
+  const done = await berth('deploy', '-p', 'boxed', '--wait')
+  expect(done.code, done.out).toBe(0)
+  expect(await runningContainers(of)).toHaveLength(1)
+  const asked = { Image: BUSYBOX_IMAGE, Cmd: ['/bin/sh', '-c', 'exec sleep 3600'] }
+  const { text } = await callEngine(
+    of.socket,
+    'POST',
+    '/containers/create',
+    JSON.stringify(asked),
+  )
+  neighbour = `/containers/${(JSON.parse(text) as { Id: string }).Id}`
+  await callEngine(of.socket, 'POST', `${neighbour}/start`)
+}
 
 /** The commands it prints for users. */
 async function tryCommands(): Promise<void> {

@@ -61,7 +61,7 @@ describe.skipIf(!isRoot)('a small disk', () => {
   it('stops a step when half of the reserve is gone', async () => {
     const signal = new AbortController().signal
     const meter = openMeter([folder])
-    const options = { meter, development: false, largest: [], signal, everyMs: 10 }
+    const options = { meter, development: false, largest: [], server: 'fra-1', signal, everyMs: 10 }
     const watch = watchDiskSpace(options)
     expect(watch.problem).toBeUndefined()
     const fired = new Promise((resolve) => watch.signal.addEventListener('abort', resolve))

@@ -1,6 +1,8 @@
 // Images of one environment and a neighbour that tries to build on them: on the same server it names, guesses and
 // spells them in every way an engine knows, and gets none. Each attack has a control, the same action by root, which
 // works.
+import { totalmem } from 'node:os'
+import { defaultServerSettings } from '@berth/shared'
 import { AttemptState, FailureCode } from '@berth/shared/wire'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { buildImage } from '../../agent/src/machine/docker/build/build.ts'
@@ -13,6 +15,7 @@ import {
 } from '../../agent/src/machine/docker/images.ts'
 import { shownImage } from '../../agent/src/machine/docker/names.ts'
 import { collectEnvironment } from '../../agent/src/resources/garbage.ts'
+import { describeSize } from '../../agent/src/runner/plan/ceilings.ts'
 import { DockerHost, httpd } from '../fixtures/docker/server.ts'
 import { dockerEngine, missing } from '../fixtures/platform/components.ts'
 import type { Deployment, Files, Repository } from '../fixtures/server/deployment.ts'
@@ -20,6 +23,7 @@ import { isRoot } from '../fixtures/server/server.ts'
 
 const SECRET = `the neighbour's source ${Math.random()}`
 const PLAIN = '.service.yml'
+const BUILD_MEMORY = defaultServerSettings({ cpus: 1, memoryBytes: totalmem() }).build_memory_bytes
 
 describe.skipIf(!dockerEngine() || missing('caddy') || !isRoot)('an image', () => {
   let host: DockerHost
@@ -161,8 +165,8 @@ describe.skipIf(!dockerEngine() || missing('caddy') || !isRoot)('an image', () =
   })
 
   it.each([
-    [true, '1 GB'],
-    [false, '2 GB'],
+    [true, '1 GiB, the limit for code from a fork'],
+    [false, `${describeSize(BUILD_MEMORY)}, the build limit of server`],
   ])('is built within bounds; of a fork %s: %s', async (untrusted, bound) => {
     // waits until the limits apply, then exits as if the kernel had killed it
     const wait = 'until [ $(cat /proc/self/oom_score_adj) = 900 ]; do sleep 0.1; done'
@@ -170,7 +174,7 @@ describe.skipIf(!dockerEngine() || missing('caddy') || !isRoot)('an image', () =
     const failed = await host.run(neighbour, { environmentId: 3, noCache: true, untrusted })
     const verdict = await failed.verdict()
     expect(verdict.code, failed.log()).toBe(FailureCode.OUT_OF_MEMORY)
-    expect(verdict.message).toContain(`needed more than ${bound} of memory`)
+    expect(verdict.message).toContain(`needed more than ${bound}`)
   })
 
   it('is used again for its own environment', async () => {

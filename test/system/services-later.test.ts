@@ -3,6 +3,7 @@ import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { AttemptState, FailureCode } from '@berth/shared/wire'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { ProcessRow } from '../../agent/src/journal/ledger.ts'
 import { environmentPaths, listFolder, readLink } from '../../agent/src/machine/files.ts'
 import { detectCgroups } from '../../agent/src/machine/process/cgroups.ts'
 import { readProcess } from '../../agent/src/machine/process/processes.ts'
@@ -14,6 +15,7 @@ import {
   reviveServices,
   stopService,
 } from '../../agent/src/supervise/control.ts'
+import { isSupervised } from '../../agent/src/supervise/instructions.ts'
 import { eventually } from '../fixtures/server/deployment.ts'
 import { AGENT_MAIN } from '../fixtures/server/programs.ts'
 import { answer, eventuallyAnswers, ServiceFixture } from '../fixtures/server/service.ts'
@@ -53,24 +55,24 @@ describe('after the deployment', () => {
     expect(lines).toEqual(['started crashy', 'started crashy'])
   })
 
-  it('a supervisor that was killed is brought back, without a second copy of its process', async () => {
+  it('a supervisor that was killed is brought back, and its services have gone on', async () => {
     const [row] = fixture.rows(16)
     if (!row) throw new Error('no process')
     const state = fixture.state(16, row.taskId)
-    process.kill(state?.supervisor.pid as number, 'SIGKILL')
-    await eventually(
-      () => !readProcess(state?.supervisor.pid as number),
-      'the end of the supervisor',
-    )
+    await killSupervisor(row.taskId)
+    expect(await answer(row.port)).toBe('crashy')
     const ledger = fixture.host.ledger()
-    const revived = await withProgram(() => reviveServices(fixture.host.settings, ledger, REVIVAL))
-    expect(revived).toEqual([`${fixture.host.settings.accountPrefix}16/web`])
-    expect(await withProgram(() => reviveServices(fixture.host.settings, ledger, REVIVAL))).toEqual(
-      [],
-    )
-    ledger.close()
-    expect(readProcess(state?.pid as number)).toBeUndefined()
+    const revive = () => withProgram(() => reviveServices(fixture.host.settings, ledger, REVIVAL))
+    expect(await revive()).toEqual([]) // nothing had to be started again
+    const after = fixture.state(16, row.taskId)
+    expect(isSupervised(after)).toBe(true)
+    expect(after?.supervisor.pid).not.toBe(state?.supervisor.pid)
+    expect(after?.pid).toBe(state?.pid)
+    // it watches it like the first one
+    expect(await answer(row.port, '/crash')).toBe('bye')
+    await eventually(() => fixture.state(16, row.taskId)?.restarts === 2, 'the restart')
     await eventuallyAnswers(row.port, 'crashy')
+    ledger.close()
   })
 
   it('later only what died comes back: what was stopped by hand waits for the daemon', async () => {
@@ -81,8 +83,10 @@ describe('after the deployment', () => {
     const look = (revival: Revival) =>
       withProgram(() => reviveServices(fixture.host.settings, ledger, revival))
     await killSupervisor(row.taskId)
+    await killProcesses(row)
     expect(await look({ ...later, occupy: () => false })).toEqual([]) // a runner is working there
-    expect(await look(later)).toHaveLength(1)
+    expect(await look(later)).toEqual([]) // its supervisor restarts it
+    await eventuallyAnswers(row.port, 'crashy')
     await stopService(fixture.host.settings, instructionsOf(row))
     expect(await look(later)).toEqual([])
     // paused by a runner that died
@@ -96,7 +100,7 @@ describe('after the deployment', () => {
   it('one service that cannot be brought back does not keep the others down', async () => {
     const [row] = fixture.rows(16)
     if (!row) throw new Error('no process')
-    await killSupervisor(row.taskId)
+    await stopService(fixture.host.settings, instructionsOf(row))
     const ledger = fixture.host.ledger()
     const lost = {
       environmentId: 900,
@@ -120,11 +124,8 @@ describe('after the deployment', () => {
   it('everything comes back after a reboot, from the ledger alone', async () => {
     const [row] = fixture.rows(16)
     if (!row) throw new Error('no process')
-    const state = fixture.state(16, row.taskId)
-    process.kill(state?.supervisor.pid as number, 'SIGKILL')
-    for (const { pid } of listServiceProcesses(fixture.host.settings, instructionsOf(row))) {
-      process.kill(pid, 'SIGKILL')
-    }
+    await killSupervisor(row.taskId)
+    await killProcesses(row)
     rmSync(join(fixture.host.settings.runDir, 'services'), { recursive: true })
     const ledger = fixture.host.ledger()
     await withProgram(() => reviveServices(fixture.host.settings, ledger, REVIVAL))
@@ -155,6 +156,12 @@ async function killSupervisor(taskId: number): Promise<void> {
   const pid = fixture.state(16, taskId)?.supervisor.pid as number
   process.kill(pid, 'SIGKILL')
   await eventually(() => !readProcess(pid), 'the end of the supervisor')
+}
+
+async function killProcesses(row: ProcessRow): Promise<void> {
+  const list = () => listServiceProcesses(fixture.host.settings, instructionsOf(row))
+  for (const { pid } of list()) process.kill(pid, 'SIGKILL')
+  await eventually(() => list().length === 0, 'their end')
 }
 
 /** The supervisor is started as the current program, which in a test is not the agent. */

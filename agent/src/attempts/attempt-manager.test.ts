@@ -78,7 +78,7 @@ interface StartOptions {
   bootId?: string
   executor?: Executor
   clock?: Clock
-  maxParallel?: number
+  taskSlots?: number
 }
 function startDaemon(over: StartOptions = {}): Daemon {
   const bootId = over.bootId ?? readBootId()
@@ -89,7 +89,7 @@ function startDaemon(over: StartOptions = {}): Daemon {
   const spools = new Spools(settings, journal)
   const executor = over.executor ?? createExecutor(settings, PROGRAM)
   const clock = over.clock ?? systemClock
-  const rest = { settings, spools, log: silentLog, maxParallel: over.maxParallel ?? 4 }
+  const rest = { settings, spools, log: silentLog, taskSlots: () => over.taskSlots ?? 4 }
   const manager = new AttemptManager({ journal, executor, clock, bootId, ...rest })
   const daemon: Daemon = {
     manager,
@@ -374,7 +374,7 @@ test('nothing starts in an environment whose services are being brought back, an
 })
 
 test('a busy server makes other environments wait, and says so', async () => {
-  const daemon = startDaemon({ maxParallel: 1 })
+  const daemon = startDaemon({ taskSlots: 1 })
   apply(daemon, [assign(1), assign(2, { environmentId: 2, behaviour: 'succeed' })])
   expect(heard(daemon)).toContain('2 accepted for dispatch')
   await untilState(daemon, 1, AttemptState.RUNNING)
@@ -445,12 +445,12 @@ test('a stop that could not be written down is tried again', async () => {
 })
 
 test('a waiting attempt keeps its place over a restart and starts when its secrets come again', async () => {
-  const first = startDaemon({ maxParallel: 1 })
+  const first = startDaemon({ taskSlots: 1 })
   apply(first, [assign(1, { environmentId: 2 }), assign(2, { behaviour: 'succeed' })])
   await untilState(first, 1, AttemptState.RUNNING)
   first.die()
   writeFileSync(join(dirOf(1), 'finish'), '')
-  const second = startDaemon({ maxParallel: 1 })
+  const second = startDaemon({ taskSlots: 1 })
   await untilState(second, 1, AttemptState.SUCCEEDED)
   expect([stateOf(second, 2), second.manager.holdsSecrets(id(2))]).toEqual([
     AttemptState.ACCEPTED,
@@ -463,7 +463,7 @@ test('a waiting attempt keeps its place over a restart and starts when its secre
 test('waiting longer than start_within: refused, start_expired', () => {
   let ahead = 0
   const clock = { ...systemClock, mono: () => systemClock.mono() + ahead }
-  const daemon = startDaemon({ clock, maxParallel: 0 })
+  const daemon = startDaemon({ clock, taskSlots: 0 })
   apply(daemon, [assign(1, { startWithin: durationFromMs(60_000) })])
   ahead = 59_000
   daemon.manager.advance()

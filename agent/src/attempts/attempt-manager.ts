@@ -2,14 +2,16 @@
 // dead, and forgets what the control plane has stored. The journal is the only memory, except for secrets (which may be
 // nowhere else) and open files. Order at a start: commit STARTING, write spec.bin, spawn.
 import { existsSync, mkdirSync, readdirSync, rmSync, statfsSync } from 'node:fs'
+import { totalmem } from 'node:os'
 import { join } from 'node:path'
 import { DAEMON } from '@berth/shared'
-import { AttemptState, FailureCode, TaskSecretsSchema } from '@berth/shared/wire'
+import { AssignmentSchema, AttemptState, FailureCode, TaskSecretsSchema } from '@berth/shared/wire'
 import { fromBinary, toBinary } from '@bufbuild/protobuf'
 import { attemptPaths, takeClaim } from '../journal/attempt-files.ts'
 import type { AttemptRow } from '../journal/attempt-table.ts'
 import { describeError } from '../log.ts'
 import { replaceFile, syncFolder } from '../machine/atomic-files.ts'
+import { listSlotProcesses } from '../machine/process/slots.ts'
 import { type AgentSettings, attemptDir } from '../settings.ts'
 import { appendTailAfterDeath } from '../spool/tail.ts'
 import { type Applied, type AssignmentSet, applyAssignments } from './assignments.ts'
@@ -17,12 +19,13 @@ import { LiveAttempt, type LiveContext } from './live-attempt.ts'
 import { endNotStarted } from './not-started.ts'
 import { changeAttempt } from './records.ts'
 import type { Spools } from './spools.ts'
-import { decideStarts } from './starts.ts'
+import { decideStarts, mostBuilders } from './starts.ts'
 
 interface AttemptManagerOptions extends LiveContext {
   settings: AgentSettings
   spools: Spools
-  maxParallel: number
+  /** Attempts that run together; asked each time, because people change it. */
+  taskSlots: () => number
 }
 
 /** Something about this attempt changed: its state, events or log. */
@@ -31,7 +34,12 @@ type AttemptManagerListener = (attemptId: string) => void
 const isLive = ({ state }: AttemptRow): boolean =>
   state >= AttemptState.STARTING && state < AttemptState.SUCCEEDED
 
+const isDeployment = ({ state, assignment }: AttemptRow): boolean =>
+  state === AttemptState.ACCEPTED &&
+  fromBinary(AssignmentSchema, assignment).spec?.kind.case === 'deploy'
+
 export class AttemptManager {
+  readonly #builders = mostBuilders(totalmem())
   readonly #options: AttemptManagerOptions
   readonly #live = new Map<string, LiveAttempt>()
   readonly #secrets = new Map<string, Buffer>()
@@ -127,14 +135,24 @@ export class AttemptManager {
 
   /** Starts, stops and expires what is due. */
   advance(): void {
-    const { journal, clock, bootId, maxParallel } = this.#options
+    const { journal, clock, bootId, taskSlots } = this.#options
     const rows = new Map(journal.attempts.list().map((row) => [row.id, row]))
+    const building = this.#listBuilding([...rows.values()])
+    const isCrowded = building.size >= this.#builders
     const candidates = [...rows.values()].map((row) => ({
       ...row,
+      isBuilding: building.has(row.id),
+      mayBuild: isCrowded && isDeployment(row),
       secretsHeld: this.#secrets.has(row.id),
       waitedMs: row.receivedBootId === bootId ? clock.mono() - row.receivedMonoMs : clock.mono(),
     }))
-    const limits = { maxParallel, draining: this.#draining, occupied: this.#occupied }
+    const builders = this.#builders
+    const limits = {
+      taskSlots: taskSlots(),
+      builders,
+      draining: this.#draining,
+      occupied: this.#occupied,
+    }
     const starts = decideStarts(candidates, limits)
     let isDone = true
     const each = <T>(
@@ -183,6 +201,14 @@ export class AttemptManager {
     )
     this.#waiting = starts.waiting.length > 0 || !isDone
     this.#advancedAt = clock.mono()
+  }
+
+  /** Live attempts that build or wait for a build slot. The files of their processes say it, also after a restart. */
+  #listBuilding(rows: readonly AttemptRow[]): Set<string> {
+    if (!rows.some(({ state }) => state === AttemptState.ACCEPTED)) return new Set() // nothing waits for a slot
+    const processes = listSlotProcesses(this.#options.settings, 'build')
+    const isBuilding = ({ pid, startTicks }: AttemptRow) => processes.has(`${pid}:${startTicks}`)
+    return new Set(rows.filter((row) => isLive(row) && isBuilding(row)).map(({ id }) => id))
   }
 
   #start(row: AttemptRow): void {

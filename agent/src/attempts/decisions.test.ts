@@ -140,11 +140,13 @@ const candidate = (id: string, over: Partial<Candidate> = {}): Candidate => ({
   state: AttemptState.ACCEPTED,
   desired: R,
   secretsHeld: true,
+  isBuilding: false,
+  mayBuild: false,
   waitedMs: 0,
   startWithinMs: 1_000,
   ...over,
 })
-const limits = { maxParallel: 2, draining: false }
+const limits = { taskSlots: 2, builders: 2, draining: false }
 const none = { start: [], stop: [], cancel: [], expire: [], waiting: [] }
 
 test.each<[string, Candidate[], Partial<ReturnType<typeof decideStarts>>]>([
@@ -195,6 +197,36 @@ test.each<[string, Candidate[], Partial<ReturnType<typeof decideStarts>>]>([
     { start: ['b'], waiting: [{ id: 'c', waitingFor: 'dispatch' }] },
   ],
   [
+    'one that builds, or waits for a build slot, leaves its task slot to others',
+    [
+      candidate('a', { state: 40, isBuilding: true }),
+      candidate('b', { state: 40, environmentId: 2 }),
+      candidate('c', { environmentId: 3, mayBuild: true }),
+      candidate('d', { environmentId: 4 }),
+    ],
+    { start: ['c'], waiting: [{ id: 'd', waitingFor: 'dispatch' }] },
+  ],
+  [
+    'with many at their build, deployments wait, and everything else goes on',
+    [
+      candidate('a', { state: 40, isBuilding: true }),
+      candidate('b', { state: 40, environmentId: 2, isBuilding: true }),
+      candidate('c', { environmentId: 3, mayBuild: true }),
+      candidate('d', { environmentId: 4 }),
+    ],
+    { start: ['d'], waiting: [{ id: 'c', waitingFor: 'dispatch' }] },
+  ],
+  [
+    'after their builds, more may run than there are slots; nothing new starts then',
+    [
+      candidate('a', { state: 40 }),
+      candidate('b', { state: 40, environmentId: 2 }),
+      candidate('c', { state: 40, environmentId: 3 }),
+      candidate('d', { environmentId: 4 }),
+    ],
+    { waiting: [{ id: 'd', waitingFor: 'dispatch' }] },
+  ],
+  [
     'a finished one holds nothing',
     [candidate('a', { state: 110 }), candidate('b', { fence: 2n })],
     { start: ['b'] },
@@ -204,7 +236,7 @@ test.each<[string, Candidate[], Partial<ReturnType<typeof decideStarts>>]>([
 })
 
 test('a draining agent starts nothing', () => {
-  const { start, waiting } = decideStarts([candidate('a')], { maxParallel: 2, draining: true })
+  const { start, waiting } = decideStarts([candidate('a')], { ...limits, draining: true })
   expect({ start, waiting }).toEqual({ start: [], waiting: [{ id: 'a', waitingFor: '' }] })
 })
 
@@ -223,10 +255,12 @@ test('seeded crowds: one attempt per environment, never an old fence, never too 
         desired: random(4) === 0 ? S : R,
         secretsHeld: random(5) > 0,
         waitedMs: random(6) === 0 ? 2_000 : 0,
+        isBuilding: random(4) === 0,
+        mayBuild: random(2) === 0,
       }),
     )
-    const maxParallel = 1 + random(3)
-    const out = decideStarts(crowd, { maxParallel, draining: false })
+    const taskSlots = 1 + random(3)
+    const out = decideStarts(crowd, { taskSlots, builders: 1 + random(3), draining: false })
     const live = crowd.filter((c) => c.state >= 30 && c.state < 100)
     const started = crowd.filter((c) => out.start.includes(c.id))
     const environments = [...live, ...started].map((c) => c.environmentId)
@@ -235,7 +269,8 @@ test('seeded crowds: one attempt per environment, never an old fence, never too 
       const newer = crowd.filter((o) => o.environmentId === c.environmentId && o.fence > c.fence)
       expect(newer.every((o) => o.state >= 100 || o.desired === S || o.waitedMs > 0)).toBe(true)
     }
-    if (started.length > 0) expect(live.length + started.length).toBeLessThanOrEqual(maxParallel)
+    const inSlots = live.filter((c) => !c.isBuilding).length + started.length
+    if (started.length > 0) expect(inSlots).toBeLessThanOrEqual(taskSlots)
     const named = [...out.start, ...out.expire, ...[...out.cancel, ...out.waiting].map((w) => w.id)]
     const accepted = crowd.filter((c) => c.state === AttemptState.ACCEPTED).map((c) => c.id)
     expect(named.sort()).toEqual(accepted.sort())

@@ -7,9 +7,10 @@ import { AttemptState, Desired, EventSchema } from '@berth/shared/wire'
 import { create } from '@bufbuild/protobuf'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { systemClock } from '../clock.ts'
+import type { AttemptRow } from '../journal/attempt-table.ts'
 import { Journal } from '../journal/journal.ts'
 import { decodeEvent } from '../journal/outbox.ts'
-import { importEvents, insertAttempt, type RunnerEvent } from './records.ts'
+import { importEvents, insertAttempt, type RunnerEvent, readReport } from './records.ts'
 
 let dir: string
 let journal: Journal
@@ -92,4 +93,24 @@ test.each([
 test('nothing follows the end', () => {
   take(state(1, AttemptState.SUCCEEDED), state(2, AttemptState.FAILED))
   expect(reported()).toEqual([30, 100])
+})
+
+test('a wait for a build slot is reported and ended without a new state', () => {
+  const wait = (ordinal: number, place: number): RunnerEvent => {
+    const waitingFor = place > 0 ? 'build' : ''
+    const value = { state: AttemptState.RUNNING, waitingFor, waitingPlace: place }
+    return { ordinal, event: create(EventSchema, { body: { case: 'attempt', value } }) }
+  }
+  take(state(1, AttemptState.RUNNING))
+  const begun = readReport(journal.attempts.find('attempt-1') as AttemptRow).since
+  expect(take(wait(2, 2), wait(3, 1))).toMatchObject({ state: 40, waitingFor: 'build' })
+  expect(take(wait(4, 0))).toMatchObject({ state: 40, waitingFor: '' })
+  const places = journal.outbox
+    .read(0n, 99)
+    .map(decodeEvent)
+    .map((e) => (e.body.case === 'attempt' ? e.body.value.waitingPlace : -1))
+  expect(places).toEqual([0, 0, 2, 1, 0])
+  expect(readReport(journal.attempts.find('attempt-1') as AttemptRow).since).toEqual(begun)
+  take(state(5, AttemptState.CANCELING))
+  expect(take(wait(6, 1))).toMatchObject({ state: 50, waitingFor: '' }) // too late
 })

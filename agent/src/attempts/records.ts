@@ -148,7 +148,19 @@ function advanceRow(row: AttemptRow, event: Event): AttemptRow | undefined {
   if (row.state >= AttemptState.SUCCEEDED) return undefined
   if (event.body.case !== 'attempt') return row
   const { value } = event.body
+  if (isWait(value) && value.state === row.state) return withWait(row, value)
   if (!OF_RUNNER.includes(value.state) || value.state <= row.state) return undefined
   const since = event.at ? { since: event.at } : {}
-  return { ...row, state: value.state, report: encodeChange({ ...value, ...since }) }
+  const report = encodeChange({ ...value, ...since })
+  return { ...row, state: value.state, waitingFor: value.waitingFor, report }
+}
+
+/** Not a new state: a running attempt waits for a build slot, or no longer does. */
+const isWait = ({ state }: AttemptChanged): boolean => state === AttemptState.RUNNING
+
+/** The report still says when the attempt began to run. */
+function withWait(row: AttemptRow, value: AttemptChanged): AttemptRow {
+  const { since } = readReport(row)
+  const report = encodeChange({ ...value, ...(since ? { since } : {}) })
+  return { ...row, waitingFor: value.waitingFor, report }
 }

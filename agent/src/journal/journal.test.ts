@@ -182,6 +182,7 @@ test('an event over its bound is shortened, never refused', () => {
     logBytesDropped: 0n,
     logSha256: new Uint8Array(),
     waitingFor: '',
+    waitingPlace: 0,
   }
   journal.transact(() => journal.outbox.append(warning(message)))
   const body = { case: 'attempt' as const, value }

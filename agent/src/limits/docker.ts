@@ -50,6 +50,8 @@ export const BUILDS = {
   untrustedMemoryBytes: GiB,
   untrustedCpus: 1,
   untrustedPids: 1_024,
+  /** Below this part of the memory the kernel kills for the whole machine. */
+  scarceMemory: 0.05,
   /** If memory runs out, the kernel kills builds before live services (500). */
   oomScore: 900,
   /** Length of a step in a message; `RUN` may hold a whole script. */
@@ -99,7 +101,6 @@ export const NETWORKS = {
 export const DOCKER_STEPS = {
   /** Containers of one deployment that are started concurrently. */
   parallel: 4,
-  buildMs: 30 * MINUTE,
   pullMs: 30 * MINUTE,
   releaseMs: 15 * MINUTE,
   /** Lines of a failed build or service in the message; the output has more. */

@@ -1,6 +1,6 @@
 // Limits of processes, masking, slots, disk space and packet rules. Every number has its reason; times are in
 // milliseconds, sizes in bytes.
-import { GiB, KiB, MINUTE, MiB, SECOND } from '@berth/shared/units'
+import { KiB, MINUTE, MiB, SECOND } from '@berth/shared/units'
 
 /** Processes of commands and services on a server. */
 export const PROCESSES = {
@@ -9,6 +9,9 @@ export const PROCESSES = {
   programBytes: MiB,
   /** A release may hold 200,000 files on a slow disk. */
   removeMs: 10 * MINUTE,
+  /** The search for files that an application wrote delays a deployment; a large release is searched in part. */
+  writtenFilesMs: 5 * SECOND,
+  writtenFilesBytes: 64 * KiB,
   /** After a process ended, the kernel holds less than 128 KiB of its terminal. */
   drainBytes: MiB,
   /** Pipes that another process keeps open after the end are read this much longer. */
@@ -21,8 +24,6 @@ export const PROCESSES = {
   /** SIGKILL is repeated until no process is left, because a tree may fork while it is being killed. */
   killRounds: 250,
   freezeMs: 2 * SECOND,
-  stepMemoryBytes: 2 * GiB,
-  stepCpus: 2,
   serviceMemoryBytes: 512 * MiB,
   serviceCpus: 1,
   pids: 512,
@@ -31,6 +32,12 @@ export const PROCESSES = {
   /** It starts in a fraction of a second, but a server may be busy with builds. */
   supervisorStartMs: MINUTE,
   supervisorLogChars: 2_000,
+  /** How long a new supervisor waits for the former one to end. */
+  supervisorTurnMs: 3 * SECOND,
+  /** Between the end of one deployment's process and the start of the next one, so that it need not start again. */
+  supervisorIdleMs: 10 * SECOND,
+  /** A request names one folder. */
+  requestChars: 16 * KiB,
   serviceLineBytes: 256 * KiB,
   serviceLogBytes: 50 * MiB,
   /** Read from the end of a log for the last lines of a service. */
@@ -59,8 +66,10 @@ export const MASKING = {
 
 /** Work with limited concurrency on a server, across all processes. */
 export const SLOTS = {
-  /** A build keeps about two cores busy. */
-  coresPerBuild: 2,
+  /** Memory of a runner that waits for a build slot, and the part of the server's memory for all of them. */
+  runnerBytes: 80 * MiB,
+  buildersPart: 1 / 16,
+  buildersMin: 4,
   /** More concurrent pulls only share the same connection. */
   pulls: 3,
   /** How often a waiting process checks the queue; a dead holder is noticed at the next check. */

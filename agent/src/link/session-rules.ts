@@ -12,6 +12,7 @@ import {
   GoodbyeReason,
   type Request,
   type ServerMessage,
+  type ServerSettings,
   type TrustBundle,
   type UpdateAgent,
   type Welcome,
@@ -56,6 +57,7 @@ export type Effect =
   | { do: 'ack'; seq: bigint }
   | { do: 'heartbeat'; n: bigint }
   | { do: 'edge'; settings: EdgeSettings }
+  | { do: 'settings'; settings: ServerSettings }
   | { do: 'trust'; bundle: TrustBundle }
   | { do: 'answer'; request: Request }
   | { do: 'cancel'; request: CancelRequest }
@@ -174,6 +176,8 @@ function receive(s: SessionState, message: ServerMessage, now: number): Step {
       return s.phase === 'active' ? same({ do: 'ack', seq: msg.value.ackedSeq }) : same()
     case 'edge':
       return same({ do: 'edge', settings: msg.value })
+    case 'settings':
+      return same({ do: 'settings', settings: msg.value })
     case 'trust':
       return same({ do: 'trust', bundle: msg.value })
     case 'request':

@@ -27,6 +27,7 @@ import type { Spools } from '../attempts/spools.ts'
 import type { Clock } from '../clock.ts'
 import type { Journal } from '../journal/journal.ts'
 import { describeError, type Log } from '../log.ts'
+import { saveServerSettings } from '../machine/server-settings.ts'
 import type { Host } from '../maintenance/host.ts'
 import type { Observations } from '../maintenance/observations.ts'
 import type { AgentSettings } from '../settings.ts'
@@ -244,6 +245,10 @@ export class Session {
         break
       case 'edge':
         this.#o.onEdge?.(effect.settings)
+        break
+      case 'settings':
+        saveServerSettings(this.#o.settings, effect.settings)
+        this.#o.manager.advance() // there may be more slots
         break
       case 'update':
         // this build has no updater; the offer is desired state and is sent again

@@ -1,6 +1,6 @@
 // Need, reserve and messages, from given numbers; the watch and the meter, on the disk of this machine.
 import { mkdtempSync, rmSync } from 'node:fs'
-import { hostname, tmpdir } from 'node:os'
+import { tmpdir } from 'node:os'
 import { expect, test } from 'vitest'
 import {
   type DiskSpace,
@@ -22,7 +22,7 @@ const disk = (freeBytes: number, more: Partial<DiskSpace> = {}): DiskSpace => ({
   freeInodes: 1_000_000,
   ...more,
 })
-const demand = { needOn: () => 2 * GB, development: false, largest: [] }
+const demand = { needOn: () => 2 * GB, development: false, largest: [], server: 'fra-1' }
 
 test('the reserve is a twentieth between 2 and 10 GiB; a developer keeps none', () => {
   const sizes = [10 * GB, 100 * GB, 1_000 * GB]
@@ -46,7 +46,7 @@ test('a shortage is a sentence with its figures and the largest environments', (
     { name: 'tiny', bytes: MB },
   ]
   expect(findShortage({ ...demand, largest, disks: [disk(1.2 * GB)] })).toBe(
-    `Server ${hostname()} has 1.2 GB free; this deployment needs about 2.0 GB and 2.0 GB stay reserved. Largest: pr-31 4.1 GB, pr-12 2.7 GB. Nothing was changed.`,
+    `Server fra-1 has 1.2 GB free; this deployment needs about 2.0 GB and 2.0 GB stay reserved. Largest: pr-31 4.1 GB, pr-12 2.7 GB. Nothing was changed.`,
   )
   const two = [disk(9 * GB), disk(GB, { folder: '/engine' })]
   expect(findShortage({ ...demand, disks: two })).toContain('1.0 GB free below /engine;')
@@ -70,7 +70,13 @@ test('one file system is measured once, and the watch follows the signal of its 
     const meter = openMeter([dir])
     expect(meter.grown()[0]?.bytes).toBeGreaterThanOrEqual(0)
     const caller = new AbortController()
-    const watch = watchDiskSpace({ meter, development: true, largest: [], signal: caller.signal })
+    const watch = watchDiskSpace({
+      meter,
+      development: true,
+      largest: [],
+      server: 'fra-1',
+      signal: caller.signal,
+    })
     expect(watch.problem).toBeUndefined()
     caller.abort()
     expect(watch.signal.aborted).toBe(true)

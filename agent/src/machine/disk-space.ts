@@ -1,7 +1,6 @@
 // Measures disk space on this server: how much a deployment needs, how much stays reserved, and whether both are free.
 // A watch stops a step before it fills the disk for other environments. Every figure is measured now, never cached.
 import { statfsSync, statSync } from 'node:fs'
-import { hostname } from 'node:os'
 import { STEPS } from '@berth/shared'
 import { DISK_SPACE, PROCESSES } from '../limits/machine.ts'
 
@@ -73,12 +72,14 @@ interface Demand {
   needOn: (disk: DiskSpace) => number
   development: boolean
   largest: readonly Share[]
+  /** Its name. */
+  server: string
 }
 
 /** Why a deployment may not begin, as a sentence with figures; undefined when there is enough space. */
 export function findShortage(demand: Demand): string | undefined {
   const { disks, development } = demand
-  const server = `Server ${hostname()}`
+  const server = `Server ${demand.server}`
   for (const disk of disks) {
     const where = disks.length > 1 ? ` below ${disk.folder}` : ''
     const reserve = reserveOf(disk.sizeBytes, development)
@@ -94,12 +95,15 @@ export function findShortage(demand: Demand): string | undefined {
 }
 
 /** The message for an environment that uses more of the disk than it may. */
-export const describeExcess = (excess: { name: string; bytes: number; most: number }): string =>
-  `${excess.name} uses ${inGigabytes(excess.bytes)} of disk; an environment of this project may use ${inGigabytes(excess.most)} on ${hostname()}. Remove what it does not need any more, or let an administrator raise the limit.`
+export const describeExcess = (
+  excess: { name: string; bytes: number; most: number },
+  server: string,
+): string =>
+  `${excess.name} uses ${inGigabytes(excess.bytes)} of disk; an environment of this project may use ${inGigabytes(excess.most)} on ${server}. Remove what it does not need any more, or let an administrator raise the limit.`
 
 /** Why a step must stop; undefined when it may continue. */
 export function findDanger(
-  demand: Pick<Demand, 'disks' | 'development' | 'largest'>,
+  demand: Pick<Demand, 'disks' | 'development' | 'largest' | 'server'>,
 ): string | undefined {
   for (const disk of demand.disks) {
     const kept = demand.development
@@ -110,7 +114,7 @@ export function findDanger(
     const left = isFull
       ? inGigabytes(disk.freeBytes)
       : `room for ${count(disk.freeInodes)} more files`
-    return `Server ${hostname()} had only ${left} left below ${disk.folder}: the step was stopped before the disk was full.${nameLargest(demand.largest)}`
+    return `Server ${demand.server} had only ${left} left below ${disk.folder}: the step was stopped before the disk was full.${nameLargest(demand.largest)}`
   }
   return undefined
 }
@@ -157,6 +161,8 @@ interface WatchOptions {
   meter: DiskSpaceMeter
   development: boolean
   largest: readonly Share[]
+  /** Its name. */
+  server: string
   /** Stops the step for the caller's own reasons. */
   signal: AbortSignal
   everyMs?: number
@@ -164,12 +170,12 @@ interface WatchOptions {
 
 /** For builds, pulls and copies. The caller passes them `signal`, and closes the watch when they are done. */
 export function watchDiskSpace(options: WatchOptions): DiskSpaceWatch {
-  const { meter, development, largest, everyMs = DISK_SPACE.watchMs } = options
+  const { meter, development, largest, server, everyMs = DISK_SPACE.watchMs } = options
   const full = new AbortController()
   let problem: string | undefined
   const look = (): void => {
     try {
-      problem = findDanger({ disks: meter.sample(), development, largest })
+      problem = findDanger({ disks: meter.sample(), development, largest, server })
     } catch {
       return // a folder was just removed; the step itself reports that
     }

@@ -11,6 +11,7 @@ import { inspectImage } from '../machine/docker/images.ts'
 import { nameReplica } from '../machine/docker/names.ts'
 import { type Listener, listListeners, nameHolder } from '../machine/process/ports.ts'
 import { openSocket } from '../machine/process/sockets.ts'
+import { serverName } from '../machine/server-settings.ts'
 import {
   type DockerPlan,
   isDockerPlan,
@@ -50,8 +51,10 @@ interface DriftOptions {
   now: () => number
 }
 
-const describe = (excess: Parameters<typeof describeExcess>[0] | undefined): string =>
-  excess ? describeExcess(excess) : ''
+const describe = (
+  excess: Parameters<typeof describeExcess>[0] | undefined,
+  settings: AgentSettings,
+): string => (excess ? describeExcess(excess, serverName(settings)) : '')
 
 const RULE = { ends: MAINTENANCE.crashEnds, windowMs: MAINTENANCE.crashWindowMs }
 
@@ -114,7 +117,8 @@ export class DriftWatch {
         const sick = state === 'running' ? health?.stateOf(environmentId, name) : undefined
         return { name, state, health: sick ?? 'none', restarts, outOfMemory }
       }),
-      degradedReason: degradedReason(views) || describe(ledger.usage.findExcess(environmentId)),
+      degradedReason:
+        degradedReason(views) || describe(ledger.usage.findExcess(environmentId), this.#o.settings),
     })
   }
 

@@ -9,6 +9,7 @@ import { Ledger, ledgerFile } from '../journal/ledger.ts'
 import { describeError, type Log } from '../log.ts'
 import { type HostPart, isDockerUp, lookAtParts } from '../machine/host-parts.ts'
 import { readBootId } from '../machine/process/processes.ts'
+import { readServerSettings } from '../machine/server-settings.ts'
 import { openEdge } from '../proxy/client.ts'
 import type { AgentSettings } from '../settings.ts'
 import { UsageMeter } from './usage-meter.ts'
@@ -20,8 +21,6 @@ interface SshState {
   port: number
   accounts: string[]
 }
-
-export const maxParallel = (): number => Math.max(DAEMON.parallelMin, availableParallelism())
 
 export class Host {
   readonly #settings: AgentSettings
@@ -65,7 +64,7 @@ export class Host {
       arch: arch(),
       bootId: this.#bootId,
       dockerVersion: this.#version('docker'),
-      maxParallel: maxParallel(),
+      maxParallel: readServerSettings(this.#settings).taskSlots,
       diskFreeBytes: BigInt(disk.free),
       diskBytes: BigInt(disk.size),
       memoryBytes: BigInt(totalmem()),

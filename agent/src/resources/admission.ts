@@ -9,6 +9,7 @@ import {
   needOf,
   openMeter,
 } from '../machine/disk-space.ts'
+import { serverName } from '../machine/server-settings.ts'
 import type { AgentSettings } from '../settings.ts'
 
 interface DiskSpaceRequest {
@@ -42,6 +43,7 @@ export async function judgeDiskSpace(
       needOn: ({ folder }) => needOf(ledger.usage.growths(environmentId, folder), development),
       development,
       largest: ledger.usage.list(),
+      server: serverName(settings),
     })
   let message = look()
   if (message !== undefined && collect) {

@@ -246,7 +246,9 @@ export function collectVariables(
   const used = [...rows, ...(isDockerPlan(plan) ? plan.services : [])]
   const kept = new Set([
     ...used.map(({ taskId, service }) => `${taskId}-${service}`),
-    ...ledger.listProcesses(environmentId).map(({ taskId }) => String(taskId)),
+    ...ledger
+      .listProcesses(environmentId)
+      .flatMap(({ taskId, service }) => [String(taskId), `${taskId}-${service}`]),
     ...(isDockerPlan(plan) ? [] : [String(plan.taskId)]),
   ])
   const folder = environmentPaths(settings, environmentId).variables

@@ -43,6 +43,8 @@ interface Results {
   /** The port of the version being deployed, by service. */
   ports?: Map<string, number>
   variables?: ResolvedVariables
+  /** Of services that do not get all custom variables. */
+  serviceVariables?: Map<string, ResolvedVariables>
   /** The target of `current` before this deployment moved it; empty: none. */
   previousRelease?: string
   /** Counts the disk space this deployment uses, from `admit` on. */
@@ -51,6 +53,10 @@ interface Results {
   cgroup?: Cgroup | undefined
   /** The deployment whose kept release this one uses; absent: it has its own. */
   reused?: number
+  /** Folders of the tools that the file asks for. */
+  toolPaths?: string[]
+  /** When the last deploy step ended (wall clock, because it is compared with times of files). */
+  builtAt?: number
   /** The deployment whose processes the steps look at; absent: this one. */
   processesOf?: number
   /** When `verify` began and every process was up (monotonic clock). */

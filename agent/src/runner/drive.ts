@@ -76,7 +76,10 @@ function interrupted(attempt: Attempt, stepId: string): Verdict {
       return failed(new StepFailure(FailureCode.RUNNER_DIED, message, { isCheck: false }), stepId)
     }
     case 'fault':
-      return failed(asFailure(reason.error, stepId, attempt.assignment.attemptId), stepId)
+      return failed(
+        asFailure(reason.error, stepId, attempt.assignment.attemptId, attempt.settings),
+        stepId,
+      )
     case undefined:
       throw new Error('interrupted without a reason')
     default:
@@ -128,7 +131,7 @@ async function runStep(
     const isInterrupted = error instanceof Interrupted || attempt.interruption.reason !== undefined
     const verdict = isInterrupted
       ? interrupted(attempt, step.id)
-      : failed(asFailure(error, step.id, attempt.assignment.attemptId), step.id)
+      : failed(asFailure(error, step.id, attempt.assignment.attemptId, attempt.settings), step.id)
     if (verdict.code === FailureCode.INTERNAL) noteDefect(attempt, error)
     output.say(verdict.message ? `✗ ${verdict.message}` : '✗ Canceled.')
     reportStep(STEP_STATES[verdict.state] ?? StepState.FAILED, verdict)
@@ -180,7 +183,10 @@ export async function drive(attempt: Attempt): Promise<Verdict> {
     const stepId = begun.at(-1)?.id ?? 'admit'
     noteDefect(attempt, error)
     if (progress.isComplete) return SUCCESS
-    verdict = failed(asFailure(error, stepId, attempt.assignment.attemptId), stepId)
+    verdict = failed(
+      asFailure(error, stepId, attempt.assignment.attemptId, attempt.settings),
+      stepId,
+    )
   }
   attempt.interruption.close()
   if (verdict.state === AttemptState.SUCCEEDED) return verdict

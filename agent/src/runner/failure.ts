@@ -1,10 +1,12 @@
 // How a step ends other than in success: a failure that users see, or an interruption from outside. Anything else that
 // is thrown is a defect of Berth and is reported as `internal`.
-import { hostname } from 'node:os'
+
 import { FailureCode } from '@berth/shared/wire'
 import { EngineError } from '../machine/docker/engine-error.ts'
 import { isDiskFull } from '../machine/git/failure.ts'
+import { serverName } from '../machine/server-settings.ts'
 import { EdgeError } from '../proxy/protocol.ts'
+import type { AgentSettings } from '../settings.ts'
 
 interface FailureFacts {
   exitCode?: number | undefined
@@ -37,7 +39,12 @@ export class Interrupted extends Error {
 const DISK = new Set(['ENOSPC', 'EDQUOT'])
 
 /** Converts anything that a step throws to a failure. */
-export function asFailure(error: unknown, stepId: string, attemptId: string): StepFailure {
+export function asFailure(
+  error: unknown,
+  stepId: string,
+  attemptId: string,
+  settings: AgentSettings,
+): StepFailure {
   if (error instanceof StepFailure) return error
   const { code, message } = error as NodeJS.ErrnoException
   const isFull = error instanceof EngineError && error.kind === 'disk_full'
@@ -51,7 +58,7 @@ export function asFailure(error: unknown, stepId: string, attemptId: string): St
     const how = error.kind === 'unavailable' ? 'does not answer' : `refused step ${stepId}`
     return new StepFailure(
       FailureCode.DOCKER_UNAVAILABLE,
-      `The Docker engine of server ${hostname()} ${how}: ${error.message.replace(/\.$/, '')}.`,
+      `The Docker engine of server ${serverName(settings)} ${how}: ${error.message.replace(/\.$/, '')}.`,
     )
   }
   if (error instanceof EdgeError) {
@@ -64,8 +71,12 @@ export function asFailure(error: unknown, stepId: string, attemptId: string): St
   )
 }
 
-export const missing = (recipe: 'docker' | 'manual', why: string): StepFailure =>
+export const missing = (
+  { settings }: { settings: AgentSettings },
+  recipe: 'docker' | 'manual',
+  why: string,
+): StepFailure =>
   new StepFailure(
     FailureCode.CAPABILITY_MISSING,
-    `Server ${hostname()} cannot run the ${recipe} recipe: ${why}`,
+    `Server ${serverName(settings)} cannot run the ${recipe} recipe: ${why}`,
   )

@@ -18,7 +18,10 @@ export class Interruption {
   readonly #stopFile: string
   readonly #onStopSeen: (why: string) => void
   readonly #poll: NodeJS.Timeout
-  readonly #clock: NodeJS.Timeout
+  #clock: NodeJS.Timeout | undefined
+  /** When the timeout fires (monotonic clock), as long as the clock runs. */
+  #endsAt: number
+  #isClosed = false
   #seen: string | undefined
   #isShielded = false
   #reason: Reason | undefined
@@ -28,7 +31,8 @@ export class Interruption {
     this.#stopFile = attemptPaths(dir).stop
     this.#onStopSeen = onStopSeen
     this.#poll = setInterval(() => this.look(), PROCESSES.stopPollMs)
-    this.#clock = setTimeout(() => this.#fire({ kind: 'timeout' }), timeoutMs)
+    this.#endsAt = performance.now() + timeoutMs
+    this.#startClock(timeoutMs)
     process.on('SIGUSR2', this.look)
     process.on('SIGTERM', this.#terminate)
   }
@@ -67,6 +71,23 @@ export class Interruption {
     if (this.#seen !== undefined) this.#fire({ kind: 'stop', why: this.#seen })
   }
 
+  /** Stops the clock of the timeout, for a wait that others cause; the returned function lets it go on. */
+  pause(): () => void {
+    const left = this.#endsAt - performance.now()
+    clearTimeout(this.#clock)
+    let isOver = false
+    return () => {
+      if (isOver || this.#isClosed) return
+      isOver = true
+      this.#endsAt = performance.now() + left
+      this.#startClock(left)
+    }
+  }
+
+  #startClock(ms: number): void {
+    this.#clock = setTimeout(() => this.#fire({ kind: 'timeout' }), Math.max(0, ms))
+  }
+
   throwIfFired(): void {
     if (this.#reason) throw new Interrupted('The attempt was interrupted.')
   }
@@ -88,6 +109,7 @@ export class Interruption {
 
   /** Disables interruptions: what follows is clean-up with its own time limit. */
   close(): void {
+    this.#isClosed = true
     clearInterval(this.#poll)
     clearTimeout(this.#clock)
     process.off('SIGUSR2', this.look)

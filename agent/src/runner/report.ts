@@ -54,6 +54,14 @@ export class Reporter {
     this.#append({ case: 'attempt', value: { ...change, message } }, true)
   }
 
+  /** The place among those that wait for a build slot; 0: the wait is over. Not a new state, so it is not synced. */
+  waiting(place: number): void {
+    if (this.#state !== AttemptState.RUNNING) return
+    const waitingFor = place > 0 ? 'build' : ''
+    const value = { state: AttemptState.RUNNING, waitingFor, waitingPlace: place }
+    this.#append({ case: 'attempt', value }, false)
+  }
+
   plan(plan: Plan): void {
     const phases = plan.phases.map(({ name, title, steps }) => ({
       name,

@@ -1,10 +1,11 @@
 // What the steps of a deployment of either recipe share about its routes: the edge, the addresses of its services, the
 // previous routes, and the calls to the edge. The first step that needs it opens it; opening has no effect.
-import { hostname } from 'node:os'
+
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Route } from '@berth/shared/service-file'
 import { FailureCode } from '@berth/shared/wire'
 import { PROXY, ROUTE_STEPS } from '../limits/proxy.ts'
+import { serverName } from '../machine/server-settings.ts'
 import { type EdgeClient, letRequestsEnd, openEdge } from '../proxy/client.ts'
 import { EdgeError, type EdgeRoute, type PageName } from '../proxy/protocol.ts'
 import { readTable } from '../proxy/table.ts'
@@ -92,7 +93,7 @@ export async function requireProxy(attempt: Attempt, names: string[]): Promise<v
   if (problem === undefined) return
   throw new StepFailure(
     FailureCode.PROXY_UNAVAILABLE,
-    `Server ${hostname()} cannot route ${names.join(', ')}: ${problem}`,
+    `Server ${serverName(attempt.settings)} cannot route ${names.join(', ')}: ${problem}`,
   )
 }
 

@@ -207,8 +207,8 @@ function writeVerdict(verdict: Verdict, output: Output, report: Reporter): void 
   })
 }
 
-const internal = (error: unknown, attemptId: string): Verdict => {
-  const failure = asFailure(error, 'admit', attemptId)
+const internal = (error: unknown, attemptId: string, settings: AgentSettings): Verdict => {
+  const failure = asFailure(error, 'admit', attemptId, settings)
   return {
     state: AttemptState.FAILED,
     code: failure.code,
@@ -270,7 +270,7 @@ export async function runAttempt(
     verdict = await drive(opened)
   } catch (error) {
     console.error(output.maskText(String((error as Error).stack ?? error)))
-    verdict = internal(error, assignment.attemptId)
+    verdict = internal(error, assignment.attemptId, settings)
   }
   await close(attempt).catch((error) => console.error(`clean-up: ${(error as Error).message}`))
   clearInterval(beat)

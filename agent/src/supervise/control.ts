@@ -1,25 +1,26 @@
-// Starts, watches and ends supervisors, for the runner (in a deployment) and the daemon (after a reboot, or when a
+// Starts, watches and ends services, for the runner (in a deployment) and the daemon (after a reboot, or when the
 // supervisor died). Invariant: when `stopService` returns, no process of that service and deployment is left.
-import { spawn } from 'node:child_process'
-import { closeSync, mkdirSync, openSync, readFileSync, rmSync } from 'node:fs'
-import { join } from 'node:path'
+import { mkdirSync, rmSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
 import { Ledger, type ProcessRow } from '../journal/ledger.ts'
 import { PROCESSES } from '../limits/machine.ts'
 import { Cgroup, detectCgroups } from '../machine/process/cgroups.ts'
 import {
+  endTree,
   killTree,
   listTree,
   type Member,
   type ProcessTree,
+  signalGroup,
 } from '../machine/process/process-tree.ts'
 import { isSameProcess } from '../machine/process/processes.ts'
-import { SYSTEM_PATH } from '../machine/process/programs.ts'
 import { signalProcess } from '../machine/process/signals.ts'
-import { type AgentSettings, compiledDir, settingsEnvironment } from '../settings.ts'
+import type { AgentSettings } from '../settings.ts'
+import { askSupervisor, ensureSupervisor, requestSupervisor } from './client.ts'
 import {
   type Instructions,
   isSupervised,
+  isUp,
   markVerified,
   PROCESS_MARKER,
   processName,
@@ -55,8 +56,8 @@ export const listServiceProcesses = (settings: AgentSettings, of: Instructions):
   listTree(treeOf(settings, of))
 
 /**
- * Starts the supervisor, detached, and waits until it has started the command (or seen it exit). `verified` is set for
- * a version that was verified before.
+ * Asks the supervisor to start it, and waits until its command runs (or has ended again). `isVerified` is set for a
+ * version that was verified before.
  */
 export async function startService(
   settings: AgentSettings,
@@ -68,36 +69,13 @@ export async function startService(
   mkdirSync(dir, { recursive: true, mode: 0o700 })
   writeInstructions(dir, instructions)
   if (options.isVerified) markVerified(dir)
-  const log = openSync(join(dir, 'supervisor.log'), 'a', 0o600)
-  const program = [...process.execArgv, process.argv[1] as string, 'supervise', dir]
-  const child = spawn(process.execPath, program, {
-    cwd: '/',
-    // a clean environment, so that the attempt that starts it cannot find or end it later
-    env: {
-      PATH: SYSTEM_PATH,
-      LANG: 'C.UTF-8',
-      ...settingsEnvironment(settings),
-      NODE_COMPILE_CACHE: compiledDir(settings),
-    },
-    stdio: ['ignore', log, log],
-    detached: true,
+  const failed = (why: string): Error => new Error(`${instructions.service} did not start: ${why}`)
+  await requestSupervisor(settings, { do: 'start', dir }).catch((error: Error) => {
+    throw failed(error.message)
   })
-  closeSync(log)
-  child.unref()
-  const ends: string[] = []
-  child.once('error', ({ message }) => ends.push(message))
-  child.once('exit', () => ends.push('it ended'))
-  const begun = (): ServiceState | undefined => {
-    const state = readState(dir)
-    return state && (state.condition !== 'waiting' || state.lastEnd) ? state : undefined
-  }
-  await until(() => begun() ?? ends[0], PROCESSES.supervisorStartMs)
-  const state = begun()
-  if (state) return state
-  const said = readFileSync(join(dir, 'supervisor.log'), 'utf8')
-  throw new Error(
-    `the supervisor of ${instructions.service} did not start: ${ends.join()} ${said.slice(-PROCESSES.supervisorLogChars)}`,
-  )
+  const state = readState(dir)
+  if (!state) throw failed('its supervisor wrote no state')
+  return state
 }
 
 /** SIGTERM, `stop_timeout`, SIGKILL of everything; returns how long it took. */
@@ -105,19 +83,35 @@ export async function stopService(settings: AgentSettings, of: Instructions): Pr
   const startedAt = performance.now()
   const dir = serviceDir(settings, of)
   const state = readState(dir)
-  if (isSupervised(state)) {
-    const { pid, startTicks } = state.supervisor
-    const isGone = (): true | undefined => (isSameProcess(pid, startTicks) ? undefined : true)
-    signalProcess(pid, 'SIGTERM')
-    const bound = of.stopTimeoutMs + PROCESSES.supervisorMs
-    if (!(await until(isGone, bound)) && !isGone()) signalProcess(pid, 'SIGKILL')
-    await until(isGone, PROCESSES.supervisorMs)
+  if (isSupervised(state) && !state.keeper) await endFormer(state, of)
+  else if (isSupervised(state)) {
+    await askSupervisor(settings, { do: 'stop', dir }, of.stopTimeoutMs + PROCESSES.supervisorMs)
   }
   const tree = treeOf(settings, of)
+  if (state?.keeper && isSameProcess(state.pid, state.startTicks)) {
+    await endTree(tree, of.stopTimeoutMs, () => signalGroup(state.pid, 'SIGTERM')) // no supervisor did it
+  }
   await killTree(tree)
+  if (state?.keeper) await endKeeper(state.keeper)
   tree.cgroup?.remove()
   rmSync(dir, { recursive: true, force: true })
   return performance.now() - startedAt
+}
+
+/** A supervisor of before 1.16 has one service and ends it on SIGTERM. */
+async function endFormer({ supervisor }: ServiceState, of: Instructions): Promise<void> {
+  const { pid, startTicks } = supervisor
+  const isGone = (): true | undefined => (isSameProcess(pid, startTicks) ? undefined : true)
+  signalProcess(pid, 'SIGTERM')
+  const bound = of.stopTimeoutMs + PROCESSES.supervisorMs
+  if (!(await until(isGone, bound)) && !isGone()) signalProcess(pid, 'SIGKILL')
+  await until(isGone, PROCESSES.supervisorMs)
+}
+
+/** It ends by itself once its command has. */
+async function endKeeper({ pid, startTicks }: { pid: number; startTicks: string }): Promise<void> {
+  const isGone = (): true | undefined => (isSameProcess(pid, startTicks) ? undefined : true)
+  if (!(await until(isGone, PROCESSES.drainMs))) signalProcess(pid, 'SIGKILL')
 }
 
 export interface Revival {
@@ -134,7 +128,7 @@ export interface Revival {
 }
 
 /**
- * Restarts what should run, after a reboot or when a supervisor died. Ends what a dead attempt was starting, resumes
+ * Restarts what should run, after a reboot or when its processes died. Ends what a dead attempt was starting, resumes
  * what it had paused, and stops what was replaced. A service that fails to start does not affect the others.
  */
 export async function reviveServices(
@@ -143,6 +137,7 @@ export async function reviveServices(
   revival: Revival,
 ): Promise<string[]> {
   const revived: string[] = []
+  await bringBackSupervisor(settings, ledger)
   for (const environmentId of new Set(ledger.listProcesses().map((row) => row.environmentId))) {
     if (!revival.occupy(environmentId)) continue
     try {
@@ -165,6 +160,15 @@ export async function reviveServices(
     }
   }
   return revived
+}
+
+/** It continues with every service whose command runs, or should; nothing is restarted for it. */
+async function bringBackSupervisor(settings: AgentSettings, ledger: Ledger): Promise<void> {
+  const isLeft = ledger.listProcesses().some((row) => {
+    const state = readState(serviceDir(settings, instructionsOf(row)))
+    return state?.keeper !== undefined && state.condition !== 'ended' && !isSupervised(state)
+  })
+  if (isLeft) await ensureSupervisor(settings)
 }
 
 /** False when they cannot end yet; the next round retries. */
@@ -194,9 +198,9 @@ async function reviveOne(
     return false
   }
   const state = readState(serviceDir(settings, instructions))
-  const isUp: boolean = isSupervised(state)
-  const isStopped = !isUp && ledger.listStopped(row.environmentId).has(row.service)
-  if (!isUp && !isStopped) {
+  const runs: boolean = isUp(state)
+  const isStopped = !runs && ledger.listStopped(row.environmentId).has(row.service)
+  if (!runs && !isStopped) {
     // `services stop` leaves no state, or a stopped one; a killed supervisor leaves its last state
     const died = state?.condition === 'running' || state?.condition === 'waiting'
     if (!isFirst && !died && row.state !== 'paused') return false
@@ -204,7 +208,7 @@ async function reviveOne(
     await startService(settings, instructions, { isVerified: true })
   }
   if (row.state === 'paused') ledger.setProcessState(row, 'serving', row.attemptId)
-  return !isUp && !isStopped
+  return !runs && !isStopped
 }
 
 /** Ends every supervised service; the ledger keeps the rows, so a later start of the daemon restarts them. */

@@ -1,11 +1,12 @@
-// The files between a supervisor and its runner or daemon, one folder per process of a service; no file contains a
+// The files between the supervisor and a runner or daemon, one folder per process of a service; no file contains a
 // variable's value. Either side may die at any moment, so files are replaced atomically.
 // After a reboot nothing here counts, so none is synced to the disk.
 //
 //   instructions.json   runner or daemon   what to run, as whom, where; also kept in the ledger
-//   state.json          supervisor         the current state
+//   state.json          supervisor         the current state; a new supervisor continues from it
 //   verified            runner             the deployment succeeded; from now on an exit is followed by a restart
-//   supervisor.log      supervisor         its own stderr
+//   out, err, alive     service, keeper    pipes (keeper.ts)
+//   pid, exit           keeper             the pid of the command, and its exit code
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { replaceUnsynced } from '../machine/atomic-files.ts'
@@ -28,6 +29,8 @@ export interface Instructions {
   temporary?: string
   account: Account | null
   variablesFile: string
+  /** Has the values to mask; absent: the variables file has them. */
+  secretsFile?: string
   /** Berth's own variables, PATH and BERTH_…; set before the rights are dropped. */
   env: Record<string, string>
   /** `env` of the service and its PORT; set afterwards, and overrides the variable file. */
@@ -58,6 +61,14 @@ export interface ServiceEnd {
 export interface ServiceState {
   bootId: string
   supervisor: { pid: number; startTicks: string }
+  /** The parent of the command; absent: written by a supervisor of before 1.16, which was the parent itself. */
+  keeper?: { pid: number; startTicks: string }
+  /** When the command started, in milliseconds of the boot's monotonic clock. */
+  startedMs?: number
+  /** How often the kernel had killed for memory when the command started. */
+  memoryKills?: number
+  /** The last pause before a restart. */
+  waitedMs?: number
   condition: ServiceCondition
   /** Of the command; 0 while it does not run. */
   pid: number
@@ -109,6 +120,12 @@ export function readState(dir: string): ServiceState | undefined {
 
 export const isSupervised = (state: ServiceState | undefined): state is ServiceState =>
   state !== undefined && isSameProcess(state.supervisor.pid, state.supervisor.startTicks)
+
+/** Its command runs, even if no supervisor watches it at the moment. */
+export const isUp = (state: ServiceState | undefined): state is ServiceState =>
+  state !== undefined &&
+  (isSameProcess(state.supervisor.pid, state.supervisor.startTicks) ||
+    (state.keeper !== undefined && isSameProcess(state.pid, state.startTicks)))
 
 export const markVerified = (dir: string): void => writeFileSync(files(dir).verified, '')
 

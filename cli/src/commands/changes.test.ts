@@ -1,10 +1,10 @@
-// vars, env edit/delete/reset, project edit/delete: what is sent, what is printed, and that no value is ever printed.
+// vars, env edit/delete/reset, project edit/delete, server set: what is sent, what is printed, and that no value is ever printed.
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { berth, temporaryFolder } from '../testing/berth.ts'
 import { startInstallation } from '../testing/installation.ts'
-import { environment, projectDetail, task } from '../testing/samples.ts'
+import { environment, projectDetail, server, task } from '../testing/samples.ts'
 
 const PATH = 'PATCH /api/environments/101/variables'
 const VALUE = 'hunter2 "quoted" ünï'
@@ -148,5 +148,37 @@ describe('project', () => {
     expect((await berth(['project', 'delete', 'shop', ...flags], { env })).code).toBe(0)
     const query = peer.asked('DELETE /api/projects/12')[0]?.query
     expect([query?.get('confirm'), query?.get('confirm_protected')]).toEqual(['shop', '7'])
+  })
+})
+
+describe('server set', () => {
+  it('sends what was given, in bytes and milliseconds; default gives a setting back', async () => {
+    const { peer, env } = await startInstallation()
+    const saved = server({ settings: { ...server().settings, build_memory_bytes: 8 * 1_024 ** 3 } })
+    peer.script('PATCH /api/servers/2', { json: saved })
+    const words = ['--build-memory', '1.5g', '--build-timeout', '1h30m', '--build-slots', 'default']
+    const { code, stderr } = await berth(['server', 'set', 'fra-1', ...words], { env })
+    expect([code, stderr]).toEqual([0, expect.stringContaining('Saved fra-1')])
+    expect(JSON.parse(peer.asked('PATCH /api/servers/2').at(-1)?.body ?? '')).toEqual({
+      settings: {
+        build_memory_bytes: 1.5 * 1_024 ** 3,
+        build_timeout_ms: 5_400_000,
+        build_slots: null,
+      },
+    })
+  })
+
+  it('shows what builds may use', async () => {
+    const { peer, env } = await startInstallation()
+    const own = { build_memory_bytes: 8 * 1_024 ** 3, build_timeout_ms: 2_700_000 }
+    const usual = { build_memory_bytes: 1, build_cpus: 4, build_timeout_ms: 1 }
+    const shown = server({
+      settings: { ...server().settings, ...own },
+      default_settings: { ...usual, build_slots: 2, task_slots: 4 },
+    })
+    peer.script('GET /api/servers/2', { json: shown })
+    const { stdout } = await berth(['server', 'show', 'fra-1'], { env })
+    expect(stdout).toMatch(/^builds\t8\.\d GB memory, 4 CPU, 45m0?0?s?, 2 at a time$/m)
+    expect(stdout).toMatch(/^task slots\t4$/m)
   })
 })

@@ -262,6 +262,12 @@ const ROWS: Record<string, Row> = {
   'tasks log': { args: ['813'], ...LOG, exits: [[1, ['813'], noLog]] },
   log: { args: ['813'], ...LOG, exits: [[1, ['813'], noLog]] },
   'actions list': { args: HERE, pipe: /^seed\tseed\t/, shown: /NAME .*\nseed/ },
+  'actions history': {
+    args: ['seed', ...HERE],
+    pipe: /^2026-\S+Z\t2026-\S+Z\tstarted\tsucceeded\t1\t830\t-\n$/,
+    shown: /DUE .*\n2026-\S+Z +✓ succeeded +1 +830/,
+    exits: [[5, ['Sede', ...HERE]]],
+  },
   'actions run': {
     args: ['seed', ...HERE],
     pipe: /^830\tqueued\t/,
@@ -357,6 +363,20 @@ const ROWS: Record<string, Row> = {
     pipe: /^2\tfra-1\tcurl /,
     shown: /Run this on fra-1 as root/,
     changes: 'POST /api/servers/2/join_token',
+  },
+  'server set': {
+    args: ['fra-1', '--build-memory', '8g', '--build-cpus', '1.5', '--task-slots', 'default'],
+    pipe: /^$/,
+    shown: /Saved fra-1/,
+    changes: 'PATCH /api/servers/2',
+    exits: [
+      [2, ['fra-1']],
+      [2, ['fra-1', '--build-memory', '8']],
+      [2, ['fra-1', '--build-memory', '1m']],
+      [2, ['fra-1', '--build-cpus', 'all']],
+      [2, ['fra-1', '--build-timeout', '9h']],
+      [2, ['fra-1', '--build-slots', '0']],
+    ],
   },
   'server remove': {
     args: ['fra-1', '--confirm', 'fra-1'],

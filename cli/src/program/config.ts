@@ -7,9 +7,17 @@ export const CONFIG: readonly CommandSpec[] = [
     summary: 'Write a .service.yml for this folder; works offline',
     flags: [
       { ...RECIPE, summary: 'docker or manual (default: detected from the folder)' },
+      {
+        flags: '--from-compose [file]',
+        summary: 'Convert a compose file (default: the one in this folder)',
+      },
       { flags: '--force', summary: 'Replace an existing file' },
     ],
-    examples: ['berth config init', 'berth config init --recipe manual --force'],
+    examples: [
+      'berth config init',
+      'berth config init --from-compose',
+      'berth config init --recipe manual --force',
+    ],
     load: async () => (await import('../commands/config/config-init.ts')).configInit,
   },
   {

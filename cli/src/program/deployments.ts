@@ -121,6 +121,13 @@ export const DEPLOYMENTS: readonly CommandSpec[] = [
     load: async () => (await import('../commands/deployments/actions.ts')).actionsList,
   },
   {
+    path: 'actions history',
+    summary: 'List what became of the scheduled runs of an action',
+    args: '<name>',
+    examples: ['berth actions history backup -e main', 'berth actions history backup --json'],
+    load: async () => (await import('../commands/deployments/actions-history.ts')).actionsHistory,
+  },
+  {
     path: 'actions run',
     summary: 'Run an action; --wait prints its output',
     args: '<name>',

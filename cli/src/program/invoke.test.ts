@@ -159,7 +159,7 @@ COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _berth; printf '%s\\n' "\${COMPREPLY[
       'delete',
       'reset',
     ])
-    expect(await complete('action', '')).toEqual(['list', 'run'])
+    expect(await complete('action', '')).toEqual(['list', 'history', 'run'])
     expect(await complete('actions', 'run', '--me')).toEqual(['--message'])
     expect(await complete('config', 'i')).toEqual(['init'])
     expect(await complete('deploy', '-e', 'pr-42', '--at')).toEqual(['--attach'])

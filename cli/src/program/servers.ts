@@ -45,6 +45,24 @@ export const SERVERS: readonly CommandSpec[] = [
     load: async () => (await import('../commands/servers/servers.ts')).serverJoinToken,
   },
   {
+    path: 'server set',
+    summary: 'Change what builds may use on a server, its slots, or its name',
+    args: '<name>',
+    flags: [
+      { flags: '--build-memory <size>', summary: 'Memory of a build or step: 512m, 8g, default' },
+      { flags: '--build-cpus <number>', summary: 'Processors of a build or step, or default' },
+      { flags: '--build-timeout <time>', summary: 'Time of a build or step: 45m, 2h, default' },
+      { flags: '--build-slots <number>', summary: 'Builds that run together, or default' },
+      { flags: '--task-slots <number>', summary: 'Other tasks that run together, or default' },
+      { flags: '--name <name>', summary: 'New name' },
+    ],
+    examples: [
+      'berth server set fra-1 --build-memory 8g --build-cpus 4',
+      'berth server set fra-1 --build-slots 2 --task-slots default',
+    ],
+    load: async () => (await import('../commands/servers/server-set.ts')).serverSet,
+  },
+  {
     path: 'server remove',
     summary: 'Remove a server and disconnect its agent',
     args: '<name>',

@@ -80,6 +80,10 @@ export function blockLines(
       `${paintMark('running', at.paint, at.frame)} ${cutText(`Queued${reason}`, at.width - 2)}`,
     )
   }
+  if (task.status === 'running' && task.waiting_for) {
+    const text = cutText(cleanText(task.waiting_for.message), at.width - 2)
+    lines.push(`${paintMark('running', at.paint, at.frame)} ${text}`)
+  }
   if (task.unreachable_since !== null) {
     const text = `! The server has been unreachable since ${task.unreachable_since}`
     lines.push(at.paint('yellow', cutText(text, at.width)))
@@ -145,7 +149,7 @@ export function describeChanges(before: Task | null, after: Task, target: string
     events.push({ text: cleanText(text) })
   }
   const waiting = after.waiting_for?.message
-  if (after.status === 'queued' && waiting && waiting !== before?.waiting_for?.message) {
+  if (waiting && waiting !== before?.waiting_for?.message) {
     events.push({ text: cleanText(`task ${after.id} waits: ${waiting}`) })
   }
   const known = new Map((before ? phasesOf(before) : []).map((phase) => [phase.name, phase]))

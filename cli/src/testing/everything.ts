@@ -14,6 +14,7 @@ import {
   joinToken,
   logLine,
   projectDetail,
+  scheduledRun,
   server,
   task,
 } from './samples.ts'
@@ -48,6 +49,7 @@ function scriptEnvironment(peer: Peer): void {
     headers: NDJSON,
   })
   peer.script(`GET ${path}/actions`, { json: [action('seed')] })
+  peer.script(`GET ${path}/actions/seed/runs`, { json: [scheduledRun()] })
   const started = task('queued', { id: 830, type: 'action', action: 'seed' })
   peer.script(`POST ${path}/actions/seed/tasks`, { status: 201, json: started })
   peer.script('GET /api/tasks/830', { json: { ...started, status: 'succeeded' } })
@@ -120,6 +122,7 @@ function scriptSetUp(peer: Peer): void {
   peer.script('POST /api/deliveries/5521/redeliver', { status: 202, json: delivery({ id: 5522 }) })
   peer.script('POST /api/servers', { status: 201, json: server({ status: 'pending' }) })
   peer.script('POST /api/servers/2/join_token', { status: 201, json: joinToken() })
+  peer.script('PATCH /api/servers/2', { json: server() })
   peer.script('DELETE /api/servers/2', { status: 204 })
   peer.script('POST /api/servers/2/ssh', { status: 201, json: certificate() })
 }

@@ -11,6 +11,7 @@ import {
   Phase,
   Project,
   ProjectDetail,
+  ScheduledRun,
   Server,
   Step,
   Task,
@@ -215,6 +216,18 @@ export const task = (status: string, more: object = {}): Task =>
     log_lines: 2,
     log_complete: status !== 'queued' && status !== 'running',
     phases: [phase('checkout', status === 'queued' ? 'pending' : 'succeeded')],
+    ...more,
+  })
+
+export const scheduledRun = (more: object = {}): ScheduledRun =>
+  ScheduledRun.parse({
+    outcome: 'started',
+    reason: null,
+    due_at: AT,
+    last_due_at: AT,
+    runs: 1,
+    task_id: 830,
+    task_status: 'succeeded',
     ...more,
   })
 

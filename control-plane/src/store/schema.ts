@@ -41,6 +41,8 @@ export interface Schema {
   refreshTokens: RefreshTokensTable
   refusedDeliveries: RefusedDeliveriesTable
   replicas: ReplicasTable
+  scheduleRuns: ScheduleRunsTable
+  schedules: SchedulesTable
   serverUsage: ServerUsageTable
   servers: ServersTable
   sshAuthorities: SshAuthoritiesTable
@@ -204,6 +206,11 @@ export interface AttemptsTable {
   lateOutcome: string | null
   /** The agent has deleted everything of it but its tombstone. */
   releasedAt: number | null
+  /** Among those that wait for a build slot; 1 is next. */
+  waitingPlace: number | null
+  waitingSince: number | null
+  /** How long it has waited for build slots, without the current wait. */
+  waitedMs: Generated<number>
 }
 
 export interface AuditTable {
@@ -641,6 +648,30 @@ export interface ReplicasTable {
   startedAt: number
 }
 
+export interface ScheduleRunsTable {
+  id: Generated<number>
+  environmentId: number
+  action: string
+  outcome: 'started' | 'skipped' | 'missed'
+  reason: string | null
+  dueAt: number
+  lastDueAt: number
+  /** From due_at to last_due_at, if they did not start for the same reason. */
+  runs: number
+  taskId: number | null
+}
+
+export interface SchedulesTable {
+  environmentId: number
+  action: string
+  cron: string
+  timezone: string
+  /** Null: it never runs, or its action is disabled. */
+  nextRunAt: number | null
+  /** Why this control plane cannot follow it. */
+  problem: string | null
+}
+
 export interface ServerUsageTable {
   serverId: number
   at: number
@@ -671,6 +702,8 @@ export interface ServersTable {
   removedAt: number | null
   /** JSON of what an environment may use on it at most. */
   ceilings: Generated<string>
+  /** JSON of what builds may use, and of the numbers of slots. */
+  settings: Generated<string>
 }
 
 export interface SshAuthoritiesTable {

@@ -1,6 +1,33 @@
-// Actions of an environment: commands of its `.service.yml` that users start on demand.
+// Actions of an environment: commands of its `.service.yml` that users or their schedule start.
 import { z } from 'zod'
-import { IdParams, Time } from './fields.ts'
+import { TASK_STATUSES } from '../task.ts'
+import { Id, IdParams, Time } from './fields.ts'
+
+export const SCHEDULED_OUTCOMES = ['started', 'skipped', 'missed'] as const
+
+/** One run of a schedule, or several in a row that did not start for the same reason. */
+export const ScheduledRun = z.object({
+  outcome: z.enum(SCHEDULED_OUTCOMES),
+  /** Why it did not start. */
+  reason: z.string().nullable(),
+  due_at: Time,
+  /** The last one of several; else the same as `due_at`. */
+  last_due_at: Time,
+  runs: z.int(),
+  task_id: Id.nullable(),
+  task_status: z.enum(TASK_STATUSES).nullable(),
+})
+export type ScheduledRun = z.infer<typeof ScheduledRun>
+
+const ActionSchedule = z.object({
+  /** Minute, hour, day of the month, month, day of the week. */
+  cron: z.string(),
+  timezone: z.string(),
+  /** Null while it is paused. */
+  next_run_at: Time.nullable(),
+  paused_reason: z.string().nullable(),
+  last_run: ScheduledRun.nullable(),
+})
 
 export const Action = z.object({
   name: z.string(),
@@ -14,6 +41,8 @@ export const Action = z.object({
   artifact_paths: z.array(z.string()),
   enabled: z.boolean(),
   disabled_reason: z.string().nullable(),
+  /** Null: only users start it, or the control plane is an earlier version. */
+  schedule: ActionSchedule.nullable().default(null),
   synced_at: Time,
 })
 export type Action = z.infer<typeof Action>

@@ -1,11 +1,13 @@
 // A client may be newer than its control plane, so fields that were added later have a value when they are absent.
 import { expect, test } from 'vitest'
-import { environment, task } from '../../../cli/src/testing/samples.ts'
-import { Environment, Task } from './index.ts'
+import { action, environment, task } from '../../../cli/src/testing/samples.ts'
+import { Action, Environment, Task } from './index.ts'
 
-test('a task and an environment of an earlier control plane are read', () => {
+test('a task, an environment and an action of an earlier control plane are read', () => {
   const { service: _, ...olderTask } = task('succeeded')
   expect(Task.parse(olderTask).service).toBeNull()
   const { stopped: __, ...olderEnvironment } = environment()
   expect(Environment.parse(olderEnvironment).stopped).toBeNull()
+  const { schedule: ___, ...olderAction } = action('seed')
+  expect(Action.parse(olderAction).schedule).toBeNull()
 })

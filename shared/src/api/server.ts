@@ -1,5 +1,6 @@
 // Servers: machines that run an agent.
 import { z } from 'zod'
+import { NO_SERVER_SETTINGS, SERVER_SETTINGS } from '../server-settings.ts'
 import { Limits, LimitsPatch } from './ceilings.ts'
 import { Id, Name, Time } from './fields.ts'
 
@@ -71,6 +72,39 @@ export const ServerTrust = z.object({
 })
 export type ServerTrust = z.infer<typeof ServerTrust>
 
+/** What builds may use, and how many tasks run together. Null: derived from the size of the server. */
+export const ServerSettings = z.object({
+  /** Memory of one build, and of the steps of one manual deployment. */
+  build_memory_bytes: z.int().nullable(),
+  /** Processors. */
+  build_cpus: z.number().nullable(),
+  /** Null: 30 minutes for a build, and no limit of its own for a manual step. */
+  build_timeout_ms: z.int().nullable(),
+  /** Builds that run together. */
+  build_slots: z.int().nullable(),
+  /** Actions, removals, and deployments outside of their build that run together. */
+  task_slots: z.int().nullable(),
+})
+export type ServerSettings = z.infer<typeof ServerSettings>
+
+const { lowest, highest } = SERVER_SETTINGS
+const { build_memory_bytes: least } = lowest
+
+/** Absent fields stay unchanged. */
+export const ServerSettingsPatch = z.strictObject({
+  build_memory_bytes: z.int().min(least).max(highest.build_memory_bytes).nullable().optional(),
+  build_cpus: z.number().min(lowest.build_cpus).max(highest.build_cpus).nullable().optional(),
+  build_timeout_ms: z
+    .int()
+    .min(lowest.build_timeout_ms)
+    .max(highest.build_timeout_ms)
+    .nullable()
+    .optional(),
+  build_slots: z.int().min(lowest.build_slots).max(highest.build_slots).nullable().optional(),
+  task_slots: z.int().min(lowest.task_slots).max(highest.task_slots).nullable().optional(),
+})
+export type ServerSettingsPatch = z.infer<typeof ServerSettingsPatch>
+
 export const Server = ServerRef.extend({
   organization_id: Id,
   status: z.enum(SERVER_STATUSES),
@@ -114,6 +148,10 @@ export const Server = ServerRef.extend({
   limits: Limits,
   /** The limits that apply by default; null if its size is not known yet. */
   default_limits: Limits.nullable(),
+  /** What builds may use, and how many tasks run together. */
+  settings: ServerSettings.default(NO_SERVER_SETTINGS),
+  /** The settings that apply by default; null if its size is not known yet. */
+  default_settings: ServerSettings.nullable().default(null),
   /** Null if it has not reported yet. */
   usage: ServerUsage.nullish(),
   /** Whether the newest SSH keys and revocations are in force on it; null if it has no agent. */
@@ -147,6 +185,7 @@ export const ServerPatch = z.strictObject({
   /** Takes no new tasks. */
   paused: z.boolean().optional(),
   limits: LimitsPatch.optional(),
+  settings: ServerSettingsPatch.optional(),
 })
 export type ServerPatch = z.infer<typeof ServerPatch>
 

@@ -39,7 +39,7 @@ export const Failure = z.object({
 export type Failure = z.infer<typeof Failure>
 
 const WaitingFor = z.object({
-  code: z.enum(['server', 'environment', 'dispatch']),
+  code: z.enum(['server', 'environment', 'dispatch', 'build_slot']),
   message: z.string(),
   since: Time,
   deadline: Time.nullable(),

@@ -131,8 +131,6 @@ export const DAEMON = {
   intervalMinMs: 50,
   intervalMaxMs: 5 * MINUTE,
   goodbyeMaxMs: HOUR,
-  /** Concurrent attempts of different environments, even on a single processor. */
-  parallelMin: 2,
   /** Time to flush our Goodbye before the stream is cut. */
   goodbyeMs: 500,
 } as const

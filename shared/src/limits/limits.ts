@@ -147,6 +147,7 @@ export const SERVICE_FILE = {
   steps: 50,
   actions: 50,
   volumes: 20,
+  tools: 20,
   env: 200,
   titleCharacters: 80,
   descriptionCharacters: 500,
@@ -154,6 +155,8 @@ export const SERVICE_FILE = {
   pathCharacters: 256,
   imageCharacters: 512,
   artifactPatterns: 50,
+  cronCharacters: 120,
+  timezoneCharacters: 64,
   /** `**` and braces of one pattern; each multiplies the work of matching. */
   patternWildcards: 5,
   healthRetries: 100,

@@ -32,7 +32,7 @@ describe('the page for users', () => {
   const blocks = [...page.matchAll(/```yaml\n([\s\S]*?)```/g)].map(([, source = '']) => source)
   const whole = blocks.filter((source) => /^(docker|manual|actions):/m.test(source))
 
-  it('has examples', () => expect(whole).toHaveLength(10))
+  it('has examples', () => expect(whole).toHaveLength(13))
 
   it.each(whole)('has a valid example: %s', (source) => {
     const complete = /^(docker|manual):/m.test(source) ? source : `${source}manual: { deploy: [x] }`

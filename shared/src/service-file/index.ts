@@ -19,6 +19,7 @@ export {
 } from './problem.ts'
 export { readServiceFile } from './read.ts'
 export { type Route, routes } from './routes.ts'
+export { nextRun, runsBetween, scheduleFault } from './schedule.ts'
 export type * from './service-file.ts'
 export {
   type EnvironmentFacts,

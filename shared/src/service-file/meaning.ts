@@ -1,7 +1,7 @@
 // Checks the meaning of a file beyond its shape: names that must exist, addresses, defaults, impossible orders. Works
 // on the tree, so that a file with other mistakes is checked too, and skips values that `check.ts` has refused.
 import { domainFault, ENVIRONMENT_DOMAIN } from './domain.ts'
-import { join, type Path, type Report, type Span, shown } from './problem.ts'
+import { alternatives, join, type Path, type Report, type Span, shown } from './problem.ts'
 import { addressOf, defaultService, sameAddress } from './routes.ts'
 import { RESULT_REPLACED } from './schema.ts'
 import { suggest } from './suggestion.ts'
@@ -33,9 +33,10 @@ type Section = keyof typeof TARGETS
 export function checkMeaning(root: TreeNode, report: Report): void {
   for (const section of ['docker', 'manual'] as const) {
     const services = servicesOf(root, section)
-    checkHealth(services, section, report)
+    checkHealth(root, services, section, report)
     checkAddresses(root, services, section, report)
   }
+  checkShared(root, report)
   const docker = servicesOf(root, 'docker')
   checkVolumes(root, docker, report)
   checkArguments(docker, report)
@@ -60,9 +61,16 @@ const servicesOf = (root: TreeNode, section: Section): Service[] =>
     // A misspelt 'port' was already reported; its absence would only repeat that.
     isRouted:
       !isFalse(childOf(value, 'public')) &&
-      entriesIn(value).some((entry) => suggest(entry.key, TARGETS[section])),
+      (isProcfileWeb(root, section, key) ||
+        entriesIn(value).some((entry) => suggest(entry.key, TARGETS[section]))),
     isDefault: isTrue(childOf(value, 'default')),
   }))
+
+/** The Procfile has its command, and gives `web` a port. */
+const isProcfileWeb = (root: TreeNode, section: Section, key: string): boolean =>
+  section === 'manual' &&
+  key === 'web' &&
+  entryOf(childOf(root, 'manual'), 'procfile') !== undefined
 
 const isFalse = (node: TreeNode | undefined): boolean =>
   node?.kind === 'scalar' && node.value === false
@@ -70,11 +78,11 @@ const isFalse = (node: TreeNode | undefined): boolean =>
 const isTrue = (node: TreeNode | undefined): boolean =>
   node?.kind === 'scalar' && node.value === true
 
-function checkHealth(services: Service[], section: Section, report: Report): void {
+function checkHealth(root: TreeNode, services: Service[], section: Section, report: Report): void {
   const ports = section === 'docker' ? ['port'] : ['port', 'socket']
-  for (const { node, path } of services) {
+  for (const { name, node, path } of services) {
     const health = entryOf(node, 'health')
-    if (!health || isFalse(health.value)) continue
+    if (!health || isFalse(health.value) || isProcfileWeb(root, section, name)) continue
     if (entriesIn(health.value).some(({ key }) => suggest(key, ['command', 'port']))) continue
     if (entriesIn(node).some(({ key }) => suggest(key, ports))) continue
     const missing = ports.map((key) => `'${key}'`).join(' or ')
@@ -276,6 +284,51 @@ function checkVolumes(root: TreeNode, services: Service[], report: Report): void
     }
   }
 }
+
+const PROCESS_KEYS = 'dir env variables memory cpus stop_timeout restart drain'.split(' ')
+const SHAPES = [...TARGETS.manual, 'run']
+
+/** `kept` have their command in the Procfile. */
+export function checkProcesses(
+  root: TreeNode,
+  report: Report,
+  kept: { names: ReadonlySet<string>; procfile: string | undefined },
+): void {
+  for (const { name, keySpan, node, path } of servicesOf(root, 'manual')) {
+    if (node.kind !== 'map' || kept.names.has(name)) continue
+    const has = (keys: readonly string[]): boolean =>
+      entriesIn(node).some(({ key }) => suggest(key, keys))
+    if (!has(SHAPES)) {
+      const line = kept.procfile ? `, or a line '${shown(name)}:' in ${shown(kept.procfile)}` : ''
+      const message = `${join(path)} needs ${alternatives(SHAPES)}${line}`
+      report.error(keySpan, path, 'missing_key', message)
+    }
+    if (has(['run'])) continue
+    for (const entry of entriesIn(node).filter(({ key }) => PROCESS_KEYS.includes(key))) {
+      const full = [...path, entry.key]
+      const todo = `add 'run' or remove '${entry.key}'`
+      const message = `${join(full)} is of use only with 'run'; ${todo}`
+      report.error(entry.keySpan, full, 'missing_key', message)
+    }
+  }
+}
+
+/** A path inside another one would be linked into a folder that is a link itself. */
+function checkShared(root: TreeNode, report: Report): void {
+  const items = itemsIn(childOf(childOf(root, 'manual'), 'shared'))
+  const paths = items.map((item) => textOf(item)?.replace(/\/$/, ''))
+  for (const [index, item] of items.entries()) {
+    const own = paths[index]
+    if (own === undefined || own === '') continue
+    const outer = paths.find((path, at) => at !== index && path && holds(path, own, at < index))
+    if (outer === undefined) continue
+    const message = `manual.shared has '${shown(outer)}', which holds '${shown(own)}'; remove '${shown(own)}'`
+    report.error(item.span, ['manual', 'shared', index], 'invalid_value', message)
+  }
+}
+
+const holds = (outer: string, path: string, orSame: boolean): boolean =>
+  path.startsWith(`${outer}/`) || (orSame && path === outer)
 
 const listed = (names: readonly (string | undefined)[]): string =>
   names.map((name) => shown(name ?? '')).join(', ')

@@ -12,7 +12,9 @@ import type {
   ManualService,
   ManualTarget,
   Process,
+  Schedule,
   ServiceFile,
+  SharedPath,
   Step,
   Variables,
 } from './service-file.ts'
@@ -32,14 +34,19 @@ type WrittenEnv = WrittenFile extends { manual?: infer M }
 /** `place(section, service)`: where a problem with the address of a service is shown. */
 type PlaceOf = (section: 'docker' | 'manual', service: string) => Range
 
-export function normalize(file: WrittenFile, place: PlaceOf): ServiceFile {
+/** `release` is a line of the Procfile. */
+export function normalize(
+  file: WrittenFile,
+  place: PlaceOf,
+  release: string | null = null,
+): ServiceFile {
   const services = Object.entries(file.docker?.services ?? {}).map(([name, service]) =>
     dockerService(name, service, place('docker', name)),
   )
   const actionService = onlyOrDefault(services)
   return {
     docker: file.docker ? { services, volumes: file.docker.volumes ?? [] } : null,
-    manual: file.manual ? manualSection(file.manual, place) : null,
+    manual: file.manual ? manualSection(file.manual, place, release) : null,
     actions: Object.entries(file.actions ?? {}).map(([name, action]) =>
       actionOf(name, action, actionService),
     ),
@@ -47,8 +54,9 @@ export function normalize(file: WrittenFile, place: PlaceOf): ServiceFile {
 }
 
 function manualSection(
-  { deploy, destroy, services, env }: WrittenManualFile,
+  { deploy, destroy, services, procfile, tools, shared, env }: WrittenManualFile,
   place: PlaceOf,
+  release: string | null,
 ): NonNullable<ServiceFile['manual']> {
   return {
     deploy: deploy.map(stepOf),
@@ -56,8 +64,19 @@ function manualSection(
     services: Object.entries(services ?? {}).map(([name, service]) =>
       manualService(name, service, place('manual', name)),
     ),
+    procfile: procfile ?? null,
+    tools: variables(tools),
+    release,
+    shared: (shared ?? []).map(sharedPathOf),
     env: variables(env),
   }
+}
+
+/** A path without an extension is a folder; `.env` has none, but names a file. */
+function sharedPathOf(written: string): SharedPath {
+  const path = written.replace(/\/$/, '')
+  const isFolder = written.endsWith('/') || !path.slice(path.lastIndexOf('/') + 1).includes('.')
+  return { path, isFolder }
 }
 
 function onlyOrDefault(services: readonly DockerService[]): string | null {
@@ -136,6 +155,7 @@ const processOf = (command: string, written: WrittenManual): Process => ({
   command,
   dir: written.dir ?? null,
   env: variables(written.env),
+  variables: written.variables ?? null,
   memoryBytes: written.memory === undefined ? null : sizeBytes(written.memory),
   cpus: written.cpus ?? null,
   stopTimeoutMs: msOf(written.stop_timeout) ?? STEPS.stopTimeoutMs,
@@ -214,6 +234,7 @@ function actionOf(name: string, written: WrittenAction, defaultName: string | nu
     service: defaultName === null ? null : (written.service ?? defaultName),
     dir: written.dir ?? null,
     timeoutMs: msOf(written.timeout) ?? SERVICE_FILE.actionTimeoutMs,
+    schedule: scheduleOf(written.schedule),
     confirm: confirm === true ? `Start "${title}"?` : confirm || null,
     artifacts: artifacts
       ? {
@@ -224,6 +245,12 @@ function actionOf(name: string, written: WrittenAction, defaultName: string | nu
     disabledReason:
       written.result === undefined ? null : disabledReason(name, artifacts !== undefined),
   }
+}
+
+function scheduleOf(written: WrittenAction['schedule']): Schedule | null {
+  if (written === undefined) return null
+  if (typeof written === 'string') return { cron: written, timezone: 'UTC' }
+  return { cron: written.cron, timezone: written.timezone ?? 'UTC' }
 }
 
 const disabledReason = (name: string, hasArtifacts: boolean): string =>

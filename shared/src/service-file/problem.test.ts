@@ -128,6 +128,18 @@ const CASES: Record<ProblemCode, [source: string, message: string][]> = {
   ],
   invalid_value: [
     [
+      'manual: { deploy: [x], shared: [»a/../b] }',
+      "manual.shared.0 must be a path such as storage, without '.', '..' and '//', got \"a/../b\"",
+    ],
+    [
+      'manual: { deploy: [x], shared: [»./a] }',
+      "manual.shared.0 must be a path such as storage, without '.', '..' and '//', got \"./a\"",
+    ],
+    [
+      'manual: { deploy: [x], shared: [»a/b, a/] }',
+      "manual.shared has 'a', which holds 'a/b'; remove 'a/b'",
+    ],
+    [
       'version: »2\nmanual: { deploy: [x] }',
       'version must be 1, the only version of this format, got 2',
     ],

@@ -265,7 +265,7 @@ describe('encoding', () => {
   })
 })
 
-it('needs nothing but yaml, zod and shared, so that a browser can run it', () => {
+it('needs nothing but yaml, zod, croner and shared, so that a browser can run it', () => {
   const here = new URL('./', import.meta.url)
   const files = readdirSync(here).filter((name) => !name.includes('.test.'))
   expect(files.length).toBeGreaterThan(10)
@@ -273,7 +273,7 @@ it('needs nothing but yaml, zod and shared, so that a browser can run it', () =>
     const source = readFileSync(new URL(name, here), 'utf8')
     for (const [line, from] of source.matchAll(/^(?:import|export)[^;]*? from '([^']+)'/gm)) {
       const isTypeOnly = /^import type/.test(line)
-      expect([name, from]).toEqual([name, expect.stringMatching(/^(yaml|zod|\.\/|\.\.\/)/)])
+      expect([name, from]).toEqual([name, expect.stringMatching(/^(yaml|zod|croner|\.\/|\.\.\/)/)])
       if (from === '../task.ts') expect(isTypeOnly).toBe(true) // a value import would include the wire code
     }
     expect(source).not.toMatch(/\b(process|Buffer|require)\b[.(]/)

@@ -2,12 +2,13 @@
 // meaning. A source that is not YAML is not checked further; all other problems are reported together.
 import { SERVICE_FILE } from '../limits/limits.ts'
 import { check } from './check.ts'
-import { checkMeaning } from './meaning.ts'
+import { checkMeaning, checkProcesses } from './meaning.ts'
 import { normalize } from './normalize.ts'
-import { FILE_NAME, type Problem, type Report, startReport } from './problem.ts'
+import { FILE_NAME, type Problem, type Report, shown, startReport } from './problem.ts'
+import { mergeProcfile, readProcfile } from './procfile.ts'
 import { serviceFileSchema } from './schema.ts'
 import type { ServiceFile } from './service-file.ts'
-import { childOf, entryOf, readTree, type TreeNode } from './tree.ts'
+import { childOf, entryOf, readTree, type TreeNode, textOf } from './tree.ts'
 
 interface ReadFile {
   /** Undefined if there is any error. */
@@ -15,10 +16,16 @@ interface ReadFile {
   problems: Problem[]
 }
 
+interface Beside {
+  /** The text of the Procfile that the file names; null: there is none. Undefined: not known, so not checked. */
+  procfile?: string | null | undefined
+}
+
 /** If `source` is the bytes of the file, its encoding is checked too. */
 export function readServiceFile(
   source: string | Uint8Array,
   fileName: string = FILE_NAME,
+  { procfile }: Beside = {},
 ): ReadFile {
   const text = decode(source)
   const report = startReport(text ?? '', fileName)
@@ -27,7 +34,7 @@ export function readServiceFile(
     report.error(START, [], 'invalid_yaml', message)
     return { file: undefined, problems: report.problems() }
   }
-  const file = readText(text, report)
+  const file = readText(text, report, procfile)
   const problems = report.problems()
   const isWrong = problems.some(({ severity }) => severity === 'error')
   return { file: isWrong ? undefined : file, problems }
@@ -46,7 +53,11 @@ function decode(source: string | Uint8Array): string | undefined {
   }
 }
 
-function readText(source: string, report: Report): ServiceFile | undefined {
+function readText(
+  source: string,
+  report: Report,
+  procfile: Beside['procfile'],
+): ServiceFile | undefined {
   const bytes = new TextEncoder().encode(source).length
   if (bytes > SERVICE_FILE.bytes) {
     const message =
@@ -63,8 +74,29 @@ function readText(source: string, report: Report): ServiceFile | undefined {
   }
   const written = check(serviceFileSchema, root, report)
   checkMeaning(root, report)
+  const named = entryOf(childOf(root, 'manual'), 'procfile')
+  const name = textOf(named?.value)
+  const lines =
+    name !== undefined && typeof procfile === 'string' ? readProcfile(procfile) : undefined
+  const failed = (what: string): void =>
+    report.error(named?.value.span ?? START, ['manual', 'procfile'], 'invalid_value', what)
+  if (name !== undefined && procfile === null) {
+    failed(
+      `manual.procfile names ${shown(name)}, which is not a file in the root of the repository`,
+    )
+  }
+  for (const problem of lines?.problems ?? []) failed(`${shown(name ?? '')} ${problem}`)
+  if (!named || lines) {
+    const names = new Set(lines?.commands.keys())
+    checkProcesses(root, report, { names, procfile: name })
+  }
   const parsed = serviceFileSchema.safeParse(written)
-  if (parsed.success) return normalize(parsed.data, positionsIn(root, report))
+  if (parsed.success) {
+    const merged = lines && mergeProcfile(parsed.data, lines)
+    if (merged?.problem) failed(`${shown(name ?? '')} ${merged.problem}`)
+    const places = positionsIn(root, report)
+    return normalize(merged?.file ?? parsed.data, places, lines?.release ?? null)
+  }
   if (!report.problems().some(({ severity }) => severity === 'error')) {
     // The walk and the schema disagree: a defect of ours, and the file must not be deployed.
     report.error(START, [], 'invalid_value', 'the file could not be understood')

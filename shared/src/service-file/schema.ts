@@ -8,6 +8,7 @@ import {
   artifactPattern,
   buildTarget,
   cpus,
+  cron,
   dockerHealth,
   domain,
   drain,
@@ -22,11 +23,15 @@ import {
   replicas,
   restart,
   retention,
+  rootFile,
+  sharedPath,
   size,
   stepTimeout,
   stopSignal,
   stopTimeout,
+  timezone,
   tmpfs,
+  tools,
   unprintable,
   urlPath,
   user,
@@ -66,6 +71,17 @@ const restartKey = about(
 const drainKey = about(
   drain,
   'How long the version before may finish open requests after the switch. Default 30s.',
+)
+
+const customVariables = list(
+  envKey,
+  { noun: 'variable', expects: 'a list of variables', max: SERVICE_FILE.env, isUnique: true },
+  {
+    description:
+      'Custom variables that this service gets. Default: all of them. Its env and the system ' +
+      'variables are always there.',
+    examples: [['DATABASE_URL']],
+  },
 )
 
 // --- docker --------------------------------------------------------------------------------------
@@ -112,16 +128,7 @@ const dockerService = map(
     ...routing,
     health: dockerHealth.optional(),
     env: env.optional(),
-    variables: list(
-      envKey,
-      { noun: 'variable', expects: 'a list of variables', max: SERVICE_FILE.env, isUnique: true },
-      {
-        description:
-          'Custom variables that this service gets. Default: all of them. Its env and the system ' +
-          'variables are always there.',
-        examples: [['DATABASE_URL']],
-      },
-    ).optional(),
+    variables: customVariables.optional(),
     release: about(
       text(),
       'Command run once in a fresh container of this service, with its variables, before ' +
@@ -221,6 +228,7 @@ const manualService = map(
     ).optional(),
     dir: about(relativePath, "With 'run': working folder, relative to the checkout.").optional(),
     env: env.optional(),
+    variables: customVariables.optional(),
     memory: about(size, "With 'run': memory limit.").optional(),
     cpus: about(cpus, "With 'run': CPU limit, in cores.").optional(),
     stop_timeout: about(
@@ -237,24 +245,15 @@ const manualService = map(
     id: 'manualService',
     description:
       "Exactly one of 'port', 'socket', 'root'; with 'run' also none (not routed). 'root' and " +
-      "'run' exclude each other.",
+      "'run' exclude each other. A line of the Procfile stands for 'run'.",
   },
   {
-    atLeastOne: ['port', 'socket', 'root', 'run'],
+    // that one of them is there, and what needs `run`, is checked in meaning.ts: a Procfile may have the command
     atMostOne: [
       ['port', 'socket', 'root'],
       ['root', 'run'],
     ],
-    needs: {
-      dir: 'run',
-      env: 'run',
-      memory: 'run',
-      cpus: 'run',
-      stop_timeout: 'run',
-      restart: 'run',
-      drain: 'run',
-      public: 'port',
-    },
+    needs: { public: 'port' },
     refused: {
       replicas:
         "a manual service is one process on one port; start more workers inside its 'run', or use " +
@@ -306,6 +305,23 @@ const manual = map(
         description:
           'What is routed to (a port, a socket, a folder of static files) and what Berth keeps ' +
           "running ('run').",
+      },
+    ).optional(),
+    procfile: about(
+      rootFile,
+      "Procfile in the root of the repository: each line is a service with 'run', 'web' has " +
+        "'port: auto', and 'release' runs once after the deploy steps. Entries of 'services' add keys.",
+      { examples: ['Procfile'] },
+    ).optional(),
+    tools: tools.optional(),
+    shared: list(
+      sharedPath,
+      { noun: 'path', expects: 'a list of paths', max: SERVICE_FILE.volumes, isUnique: true },
+      {
+        description:
+          'Files and folders that survive deployments, relative to the checkout. Each deployment ' +
+          'links them into $BERTH_SHARED_DIR. They are removed with the environment.',
+        examples: [['storage', 'db.sqlite3']],
       },
     ).optional(),
     env: env.optional(),
@@ -375,6 +391,22 @@ const action = map(
       },
       { description: "Ask before it starts; a string is the question's text." },
     ).optional(),
+    schedule: say(
+      z.union([
+        cron,
+        map({
+          cron: about(cron, 'Minute, hour, day of the month, month, day of the week.'),
+          timezone: about(timezone, 'Time zone of these fields. Default UTC.').optional(),
+        }),
+      ]),
+      { expects: "five cron fields such as '0 3 * * *', or a map with cron, timezone" },
+      {
+        description:
+          'Runs it by itself at these times: minute, hour, day of the month, month, day of the ' +
+          'week. Time zone UTC, or that of the map. Runs never overlap.',
+        examples: ['0 3 * * *'],
+      },
+    ).optional(),
     artifacts: artifacts.optional(),
     result: say(
       z.enum(['file']),
@@ -404,7 +436,10 @@ export const serviceFileSchema = map(
       name,
       action,
       { noun: 'action', max: SERVICE_FILE.actions },
-      { description: 'On-demand commands, synced to the environment on each deployment.' },
+      {
+        description:
+          'Commands on demand or on a schedule, synced to the environment on each deployment.',
+      },
     ).optional(),
   },
   {

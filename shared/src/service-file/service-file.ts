@@ -18,7 +18,22 @@ export interface ManualSection {
   deploy: Step[]
   destroy: Step[]
   services: ManualService[]
+  /** Versions by tool; absent: written before it existed. */
+  tools?: Readonly<Record<string, string>>
+  /** Its lines are among the services; absent: written before it existed. */
+  procfile?: string | null
+  /** Its line `release`, which runs after the deploy steps. */
+  release?: string | null
+  /** Absent: written before it existed. */
+  shared?: SharedPath[]
   env: Variables
+}
+
+/** Relative to the checkout and to the persistent folder, without '.', '..' and a '/' at its end. */
+export interface SharedPath {
+  path: string
+  /** What it is if neither the repository nor the server has it. */
+  isFolder: boolean
 }
 
 /** No prototype; names match `VARIABLE_KEY`, values are as written. */
@@ -94,6 +109,8 @@ export interface Process {
   command: string
   dir: string | null
   env: Variables
+  /** Custom variables that it gets; null: all. Absent: written before it existed. */
+  variables?: string[] | null
   memoryBytes: number | null
   cpus: number | null
   stopTimeoutMs: number
@@ -144,7 +161,15 @@ export interface Action {
   timeoutMs: number
   /** The question to ask first. */
   confirm: string | null
+  /** Null: only users start it. */
+  schedule: Schedule | null
   artifacts: { paths: string[]; retentionMs: number } | null
   /** If set, the action is shown but cannot be started. */
   disabledReason: string | null
+}
+
+/** Five cron fields, and the IANA name of the zone whose clock they mean. */
+export interface Schedule {
+  cron: string
+  timezone: string
 }

@@ -4,6 +4,7 @@ import { z } from 'zod'
 import { SERVICE_FILE, TASKS } from '../limits/limits.ts'
 import { DOMAIN, domainFault } from './domain.ts'
 import { quoted, shown } from './problem.ts'
+import { cronFault, timezoneFault } from './schedule.ts'
 import {
   isReservedVariable,
   OWN_VARIABLE_KEY,
@@ -114,6 +115,38 @@ function pathFault(value: string): Fault | undefined {
   if (value.startsWith('-')) return { says: `must not begin with '-', got ${quoted(value)}` }
   return unprintable(value)
 }
+
+/** As mise takes them: 22, 3.12, lts, temurin-21. */
+const toolVersion = say(
+  z.union([z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$/), z.number().nonnegative()]),
+  { expects: 'a version such as 22, 3.12 or lts' },
+)
+
+export const tools = named(
+  name,
+  toolVersion,
+  { noun: 'tool', max: SERVICE_FILE.tools, isEnv: true },
+  {
+    description:
+      "Runtimes by version, for steps, services, actions and SSH. The server's own program is " +
+      'used if its version fits, else mise installs it.',
+    examples: [{ node: 22, python: '3.12' }],
+  },
+)
+
+/** Read from the commit, where only names of the root are known. */
+export const rootFile = say(z.string().regex(/^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}$/), {
+  expects: 'the name of a file in the root of the repository, such as Procfile',
+})
+
+/** A path that each deployment links into the persistent folder; a '/' at its end names a folder. */
+export const sharedPath = also(relativePath, {
+  expects: "a path such as storage or data/app.sqlite3, relative, without '.' and '..'",
+  fault: (value) => {
+    const says = `must be a path such as storage, without '.', '..' and '//', got ${quoted(value)}`
+    return /(^|\/)\.{0,2}(\/|$)/.test(value.replace(/(?<=[^/])\/$/, '')) ? { says } : undefined
+  },
+})
 
 export const domain = say(
   z.string().min(3).max(253).regex(DOMAIN),
@@ -268,6 +301,22 @@ export const STOP_SIGNALS = [
 export const stopSignal = say(z.enum(STOP_SIGNALS), {
   expects: `one of ${STOP_SIGNALS.join(', ')}`,
 })
+
+const CRON_FIELD = '[0-9A-Za-z*,/-]+'
+export const cron = say(
+  z
+    .string()
+    .max(SERVICE_FILE.cronCharacters)
+    .regex(new RegExp(`^${CRON_FIELD}(?: ${CRON_FIELD}){4}$`)),
+  { expects: "five cron fields such as '0 3 * * *'", fault: cronFault },
+)
+export const timezone = say(
+  z
+    .string()
+    .max(SERVICE_FILE.timezoneCharacters)
+    .regex(/^[A-Za-z][A-Za-z0-9_+-]*(?:\/[A-Za-z0-9_+-]+){0,2}$/),
+  { expects: 'a time zone such as Europe/Berlin', fault: timezoneFault },
+)
 
 /** `*`, `**`, `?`, `[…]`, `{a,b}`; bounded, because each `**` and each brace multiplies the work. */
 function patternFault(value: string): Fault | undefined {

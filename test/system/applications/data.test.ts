@@ -42,5 +42,23 @@ describe.skipIf(!engine || missing('caddy') || missing('postgres'))(
       expect((await application.destroy()).status).toBe('succeeded')
       expect(await fixture.owned()).toEqual(NOTHING)
     })
+
+    test('without containers: uploads and a database in files stay', async () => {
+      const application = await Application.open(fixture, 'manual-uploads', { recipe: 'manual' })
+      await application.deploy()
+      expect((await application.ask('/first', { method: 'PUT' }, 'hello')).text).toBe('saved\n')
+      expect((await application.ask()).text).toBe('version one, pages: hello\n')
+
+      application.change('version', 'two')
+      const redeploy = async (): Promise<void> => {
+        expect((await application.deploy()).warnings).toEqual([])
+      }
+      const visits = await application.visitWhile(redeploy, (text) =>
+        /^version (one|two), pages: hello\n$/.test(text),
+      )
+      expect(visits.failed).toEqual([])
+      expect((await application.ask()).text).toBe('version two, pages: hello\n')
+      expect((await application.destroy()).status).toBe('succeeded')
+    })
   },
 )

@@ -15,6 +15,7 @@ import {
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { PROCESSES } from '../../limits/machine.ts'
+import { type MemoryCounters, readMemoryCounters } from '../memory.ts'
 import { signalProcess } from './signals.ts'
 
 export interface CgroupHost {
@@ -196,14 +197,21 @@ export class Cgroup {
 
   /** How many processes of this group the kernel has killed for lack of memory. */
   memoryKills(): number {
-    const unified = this.#folders.get('unified')
-    const memory = this.#folders.get('memory')
-    const counted = (file: string) =>
-      Number(/^oom_kill ([0-9]+)$/m.exec(read(file) ?? '')?.[1] ?? 0)
-    return (
-      (unified ? counted(join(unified, 'memory.events')) : 0) +
-      (memory ? counted(join(memory, 'memory.oom_control')) : 0)
-    )
+    return this.memoryCounters().kills
+  }
+
+  /** Processes of this group that the kernel has killed for lack of memory, and how often its limit was reached. */
+  memoryCounters(): MemoryCounters {
+    const sum: MemoryCounters = { hits: 0, kills: 0, isFull: false }
+    for (const hierarchy of ['unified', 'memory'] as const) {
+      const folder = this.#folders.get(hierarchy)
+      if (!folder) continue
+      const { hits, kills, isFull } = readMemoryCounters(folder)
+      sum.hits += hits
+      sum.kills += kills
+      sum.isFull ||= isFull
+    }
+    return sum
   }
 
   /** Ends every process inside, including those forked meanwhile. Returns true when none is left. */

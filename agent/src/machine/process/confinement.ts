@@ -141,3 +141,9 @@ export const baseEnvironment = (paths: CommandPaths): Record<string, string> => 
   BERTH_COMMIT: paths.commit,
   BERTH_VARIABLES_FILE: paths.variablesFile,
 })
+
+/** Among the additions, which are set after the rights are dropped: the environment's account can write there. */
+export const toolPath = (
+  { PATH = SYSTEM_PATH }: Readonly<Record<string, string>>,
+  folders: readonly string[],
+): Record<string, string> => (folders.length > 0 ? { PATH: [...folders, PATH].join(':') } : {})

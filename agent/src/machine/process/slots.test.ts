@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { countSlots, takeSlot } from './slots.ts'
+import { takeSlot } from './slots.ts'
 
 let runDir: string
 const children: ChildProcess[] = []
@@ -20,7 +20,7 @@ afterEach(() => {
 const PROGRAM = `
 const { takeSlot } = await import(process.argv[1])
 const release = await takeSlot({ runDir: process.argv[2] }, 'build', {
-  slots: Number(process.argv[3]), signal: new AbortController().signal,
+  slots: () => Number(process.argv[3]), signal: new AbortController().signal,
   onPlace: (place) => console.log('place', place),
 })
 console.log('in')
@@ -50,11 +50,6 @@ function another(slots: number) {
   }
 }
 
-test('as many as half the cores, and never none', () => {
-  expect([1, 2, 3, 4, 16].map((cores) => countSlots('build', cores))).toEqual([1, 1, 1, 2, 8])
-  expect(countSlots('pull', 1)).toBe(3)
-})
-
 test('one after the other across processes, told their places, in the order they came', async () => {
   const first = another(1)
   expect(await first.next()).toBe('in')
@@ -81,7 +76,7 @@ test('a holder and a waiting one that were killed leave nothing behind', async (
   const paths: number[] = []
   const { signal } = new AbortController()
   const taken = takeSlot({ runDir }, 'build', {
-    slots: 1,
+    slots: () => 1,
     signal,
     onPlace: (place) => paths.push(place),
   })
@@ -96,7 +91,7 @@ test('a holder and a waiting one that were killed leave nothing behind', async (
 
 test('never more inside than there are slots, kinds do not count for each other, a cancel leaves the line', async () => {
   const { signal } = new AbortController()
-  const options = { slots: 2, signal, onPlace: () => undefined }
+  const options = { slots: () => 2, signal, onPlace: () => undefined }
   let [inside, most] = [0, 0]
   const visit = async (): Promise<void> => {
     const release = await takeSlot({ runDir }, 'build', options)
@@ -108,11 +103,11 @@ test('never more inside than there are slots, kinds do not count for each other,
   }
   await Promise.all(Array.from({ length: 8 }, visit))
   expect(most).toBe(2)
-  const held = await takeSlot({ runDir }, 'build', { ...options, slots: 1 })
-  const pull = await takeSlot({ runDir }, 'pull', { ...options, slots: 1 })
+  const held = await takeSlot({ runDir }, 'build', { ...options, slots: () => 1 })
+  const pull = await takeSlot({ runDir }, 'pull', { ...options, slots: () => 1 })
   const cancel = new AbortController()
   const onPlace = (): void => cancel.abort(new Error('canceled'))
-  const waiting = takeSlot({ runDir }, 'build', { slots: 1, signal: cancel.signal, onPlace })
+  const waiting = takeSlot({ runDir }, 'build', { slots: () => 1, signal: cancel.signal, onPlace })
   await expect(waiting).rejects.toThrow('canceled')
   held()
   pull()

@@ -1,28 +1,26 @@
-// Limits how many builds and pulls a server runs concurrently, across processes. Two kinds of small files in
+// Limits how many builds and pulls (and supervisors: one) a server runs concurrently, across processes. Two kinds of small files in
 // runDir/slots, each named after its process: `wait` is a place in line, `hold` a slot. Invariants: a caller enters
 // only if, after it made its `hold`, it sees no more of them than slots, so the last of too many always backs off;
 // every reader ignores and removes the file of a dead process.
 import { randomBytes } from 'node:crypto'
-import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
-import { availableParallelism } from 'node:os'
+import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { SLOTS } from '../../limits/machine.ts'
 import type { AgentSettings } from '../../settings.ts'
 import { isSameProcess, readBootId, readStartTicks } from './processes.ts'
 
-export type SlotKind = 'build' | 'pull'
+export type SlotKind = 'build' | 'pull' | 'supervisor'
 
 interface SlotOptions {
   signal: AbortSignal
   /** Called when it has to wait, and at each change; 1 is next. */
   onPlace: (place: number) => void
-  /** How many slots there are; the default depends on this server's cores. */
-  slots?: number
+  /** How many slots there are; asked at each check, because people change it. */
+  slots: () => number
 }
 
-export const countSlots = (kind: SlotKind, cores = availableParallelism()): number =>
-  kind === 'pull' ? SLOTS.pulls : Math.max(1, Math.floor(cores / SLOTS.coresPerBuild))
+const slotFolder = ({ runDir }: Pick<AgentSettings, 'runDir'>): string => join(runDir, 'slots')
 
 type Stage = 'wait' | 'hold'
 
@@ -32,9 +30,12 @@ interface Entry {
   /** Monotonic, and comparable across the processes of one boot. */
   since: string
   id: string
+  /** `pid:ticks`. */
+  process: string
 }
 
-const NAME = /^(build|pull)-(wait|hold)-([0-9]{20})-([0-9]+)-([0-9]+)-([0-9a-f]+)-([0-9a-f]+)$/
+const NAME =
+  /^(build|pull|supervisor)-(wait|hold)-([0-9]{20})-([0-9]+)-([0-9]+)-([0-9a-f]+)-([0-9a-f]+)$/
 
 const bootMark = (): string => readBootId().replaceAll('-', '').slice(0, 12)
 
@@ -46,12 +47,22 @@ function readLine(folder: string, kind: SlotKind): Entry[] {
     const [, of, stage, since = '', pid, ticks = '', madeIn, id = ''] = NAME.exec(file) ?? []
     if (of !== kind) continue
     if (madeIn === boot && isSameProcess(Number(pid), ticks)) {
-      entries.push({ file, stage: stage as Stage, since, id })
+      entries.push({ file, stage: stage as Stage, since, id, process: `${pid}:${ticks}` })
     } else {
       rmSync(join(folder, file), { force: true })
     }
   }
   return entries.sort((a, b) => (a.since + a.id < b.since + b.id ? -1 : 1))
+}
+
+/** Living processes that hold a slot or wait for one, as `pid:ticks`. */
+export function listSlotProcesses(
+  settings: Pick<AgentSettings, 'runDir'>,
+  kind: SlotKind,
+): Set<string> {
+  const folder = slotFolder(settings)
+  if (!existsSync(folder)) return new Set()
+  return new Set(readLine(folder, kind).map(({ process }) => process))
 }
 
 /**
@@ -63,9 +74,9 @@ export async function takeSlot(
   kind: SlotKind,
   options: SlotOptions,
 ): Promise<() => void> {
-  const { signal, onPlace, slots = countSlots(kind) } = options
+  const { signal, onPlace } = options
   signal.throwIfAborted()
-  const folder = join(settings.runDir, 'slots')
+  const folder = slotFolder(settings)
   mkdirSync(folder, { recursive: true, mode: 0o700 })
   const since = String(process.hrtime.bigint()).padStart(20, '0')
   const ticks = readStartTicks(process.pid) ?? ''
@@ -77,6 +88,7 @@ export async function takeSlot(
   writeFileSync(waiting, '', { mode: 0o600 })
   try {
     for (let reported = 0; ; ) {
+      const slots = options.slots()
       const place = findPlace(readLine(folder, kind), id, slots)
       if (place <= 0) {
         writeFileSync(holding, '', { mode: 0o600 })

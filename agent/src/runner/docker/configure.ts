@@ -1,7 +1,7 @@
 // Before the build: checks that this server can deploy (`admit`) and writes the variable files (`variables`). First
 // removes what earlier attempts left behind when their runner died.
+
 import { chmodSync, existsSync, mkdirSync, readFileSync } from 'node:fs'
-import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { type DockerService, isDatabaseImage } from '@berth/shared/service-file'
 import { FailureCode } from '@berth/shared/wire'
@@ -10,6 +10,7 @@ import { type EngineFacts, engineFacts, engineFactsAgain } from '../../machine/d
 import { EngineError } from '../../machine/docker/engine-error.ts'
 import { writeSecretFile } from '../../machine/files.ts'
 import { locateProgram } from '../../machine/process/programs.ts'
+import { serverName } from '../../machine/server-settings.ts'
 import { guardServer } from '../../resources/firewall.ts'
 import { type Attempt, need } from '../attempt.ts'
 import { missing, StepFailure } from '../failure.ts'
@@ -36,7 +37,7 @@ async function checkEngine(attempt: Attempt): Promise<EngineFacts> {
   const unusable = (why: string): StepFailure =>
     new StepFailure(
       FailureCode.DOCKER_UNAVAILABLE,
-      `Server ${hostname()} has no working Docker engine: ${why}. ${advice}`,
+      `Server ${serverName(attempt.settings)} has no working Docker engine: ${why}. ${advice}`,
     )
   try {
     const { engine } = dockerOf(attempt)
@@ -53,11 +54,11 @@ export async function admitDocker(attempt: Attempt): Promise<void> {
   if (attempt.spec.kind.case !== 'deploy') {
     throw new StepFailure(
       FailureCode.AGENT_OUTDATED,
-      `The agent of server ${hostname()} does not know this kind of task. Update the agent.`,
+      `The agent of server ${serverName(attempt.settings)} does not know this kind of task. Update the agent.`,
     )
   }
   for (const name of ['git']) {
-    if (!locateProgram(name)) throw missing('docker', `${name} is not installed.`)
+    if (!locateProgram(name)) throw missing(attempt, 'docker', `${name} is not installed.`)
   }
   const fetching = beginFetch(attempt)
   try {
@@ -79,7 +80,7 @@ async function admitServer(attempt: Attempt): Promise<void> {
   await guardServer(attempt.settings, attempt.ledger) // a build runs code too
   await recoverDockerLeftovers(attempt)
   await checkDiskSpace(attempt, { dataRoot })
-  attempt.output.say(`Server ${hostname()}: docker recipe, engine ${version}.`)
+  attempt.output.say(`Server ${serverName(attempt.settings)}: docker recipe, engine ${version}.`)
 }
 
 /** Mounted into every container of this server; the file changes only with its text. */

@@ -1,12 +1,13 @@
 // Phase build: every service gets an image, either built from the checkout or pulled and pinned to the registry's
 // digest. A kept image of the same commit and settings is reused; a rollback is just that. Invariant: the row of an
 // image is committed before the image can exist, and no value of a variable reaches a build.
+import { availableParallelism } from 'node:os'
 import { join, relative } from 'node:path'
+import { SERVER_SETTINGS } from '@berth/shared'
 import type { DockerService } from '@berth/shared/service-file'
 import { FailureCode, LogSource } from '@berth/shared/wire'
 import type { ObjectRow } from '../../journal/objects.ts'
 import { BUILDS, DOCKER_STEPS } from '../../limits/docker.ts'
-import { PROCESSES } from '../../limits/machine.ts'
 import {
   BuildError,
   type BuildStep,
@@ -14,16 +15,20 @@ import {
   readDockerfile,
 } from '../../machine/docker/build/build.ts'
 import { resolveInside } from '../../machine/docker/build/context.ts'
+import { nameOf } from '../../machine/docker/build/failure.ts'
 import type { BuildBounds } from '../../machine/docker/build/fence.ts'
 import { EngineError } from '../../machine/docker/engine-error.ts'
 import { findPulled, inspectImage, pullImage, tagImage } from '../../machine/docker/images.ts'
 import { hideImage, isImageName, labelsOf, shownImage } from '../../machine/docker/names.ts'
-import { type SlotKind, takeSlot } from '../../machine/process/slots.ts'
+import type { SlotKind } from '../../machine/process/slots.ts'
+import { readServerSettings } from '../../machine/server-settings.ts'
 import { fingerprint } from '../../machine/spec-key.ts'
 import { type Attempt, need } from '../attempt.ts'
-import { ceilingOf } from '../ceiling.ts'
+import { buildCeilingOf, describeMemory, describeTime } from '../ceiling.ts'
 import { StepFailure } from '../failure.ts'
+import type { MemoryLimit } from '../plan/build-limits.ts'
 import { guardDiskSpace } from '../steps/disk-space.ts'
+import { awaitSlot } from '../steps/slot.ts'
 import { buildText } from './container-spec.ts'
 import { dockerOf, dockerServiceOf, isUntrusted, type ReadyImage } from './docker-context.ts'
 import { findDockerfileFault, isOwnImage, NOT_SHARED } from './image-references.ts'
@@ -37,17 +42,17 @@ async function withSlot<T>(
   act: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
   const { signal } = attempt.interruption
-  const release = await takeSlot(attempt.settings, kind, {
-    signal,
-    onPlace: (place) => attempt.output.say(`Waiting for a ${kind} slot, place ${place}.`),
-  })
+  const release = await awaitSlot(attempt, kind)
   const clock = AbortSignal.timeout(timeoutMs)
   try {
     return await guardDiskSpace(attempt, (watched) => act(AbortSignal.any([watched, clock])))
   } catch (error) {
     if (!clock.aborted || signal.aborted) throw error
-    const minutes = timeoutMs / 60_000
-    const message = `Step ${kind}:${service} took longer than ${minutes} min.`
+    const what = `Step ${kind}:${service}`
+    const message =
+      kind === 'build'
+        ? describeTime(attempt, what, timeoutMs)
+        : `${what} took longer than ${timeoutMs / 60_000} min.`
     throw new StepFailure(FailureCode.TIMEOUT, message)
   } finally {
     release()
@@ -114,10 +119,15 @@ export function lastOf(text: string): string {
     .join('\n')
 }
 
-function explainBuild(error: unknown): unknown {
+function explainBuild(attempt: Attempt, error: unknown): unknown {
   if (!(error instanceof BuildError)) return error
   if (error.kind === 'unavailable') return new EngineError('unavailable', error.message)
   const facts = { exitCode: error.exitCode, isCheck: false }
+  if (error.memoryCause) {
+    const { memory } = limitsOf(attempt)
+    const message = describeMemory(attempt, nameOf(error.step), memory, error.memoryCause)
+    return new StepFailure(FailureCode.OUT_OF_MEMORY, message, facts)
+  }
   if (error.kind !== 'build_failed') {
     return new StepFailure(CODES[error.kind], error.message, facts)
   }
@@ -169,18 +179,22 @@ function shareContext(attempt: Attempt, service: string, folder: string) {
   return { key, times: join(attempt.paths.dir, 'contexts', `${service}.json`) }
 }
 
-/** Limits of a RUN command: at most those of the environment, and less for a fork's build. */
-function boundsOf(attempt: Attempt): BuildBounds {
-  const most = ceilingOf(attempt)
-  const memoryBytes = Math.min(PROCESSES.stepMemoryBytes, most.memoryBytes)
-  const cpus = most.isCpuBound ? most.cpus : undefined
-  if (!isUntrusted(attempt)) return { memoryBytes, cpus, pids: Math.min(BUILDS.pids, most.pids) }
-  const { untrustedMemoryBytes, untrustedPids, untrustedCpus } = BUILDS
+/** Limits of a RUN command: the server's, at most those of the environment, and less for a fork's build. */
+function limitsOf(attempt: Attempt): { memory: MemoryLimit; cpus: number; pids: number } {
+  const own = buildCeilingOf(attempt)
+  if (!isUntrusted(attempt)) return { ...own, pids: Math.min(BUILDS.pids, own.pids) }
+  const { untrustedMemoryBytes: fork, untrustedPids, untrustedCpus } = BUILDS
   return {
-    memoryBytes: Math.min(memoryBytes, untrustedMemoryBytes),
-    pids: Math.min(untrustedPids, most.pids),
-    cpus: Math.min(untrustedCpus, most.cpus),
+    memory: fork < own.memory.bytes ? { bytes: fork, setBy: 'fork' } : own.memory,
+    cpus: Math.min(untrustedCpus, own.cpus),
+    pids: Math.min(untrustedPids, own.pids),
   }
+}
+
+function boundsOf(attempt: Attempt): BuildBounds {
+  const { memory, cpus, pids } = limitsOf(attempt)
+  // without a quota of its own, a build uses what is idle
+  return { memoryBytes: memory.bytes, pids, cpus: cpus < availableParallelism() ? cpus : undefined }
 }
 
 /** Projects cannot see each other's caches, and a fork leaves nothing in its project's cache. */
@@ -207,7 +221,9 @@ async function build(attempt: Attempt, service: DockerService, tag: string): Pro
   if (fault) throw new StepFailure(FailureCode.BUILD_FAILED, `${settings.dockerfile}: ${fault}`)
   const { kind } = attempt.spec
   const follow = follower(attempt)
-  return withSlot(attempt, 'build', service.name, DOCKER_STEPS.buildMs, async (signal) => {
+  const timeoutMs =
+    readServerSettings(attempt.settings).buildTimeoutMs ?? SERVER_SETTINGS.buildTimeoutMs
+  return withSlot(attempt, 'build', service.name, timeoutMs, async (signal) => {
     try {
       const { imageId } = await buildImage(engine, {
         ...context,
@@ -228,7 +244,7 @@ async function build(attempt: Attempt, service: DockerService, tag: string): Pro
       return imageId
     } catch (error) {
       if (signal.aborted) throw error
-      throw explainBuild(error)
+      throw explainBuild(attempt, error)
     }
   })
 }

@@ -1,6 +1,6 @@
 // Removes objects from the engine when an environment is removed or reset, or leaves the docker recipe. Every part is
 // idempotent, and objects without our label are never touched.
-import { hostname } from 'node:os'
+
 import { FailureCode } from '@berth/shared/wire'
 import type { Ledger } from '../../journal/ledger.ts'
 import { listOwnedContainers, removeContainer } from '../../machine/docker/containers.ts'
@@ -8,6 +8,7 @@ import { listOwnedImages, removeImage } from '../../machine/docker/images.ts'
 import { showImage } from '../../machine/docker/names.ts'
 import { listOwnedNetworks, removeNetwork } from '../../machine/docker/networks.ts'
 import { listOwnedVolumes, removeVolume } from '../../machine/docker/volumes.ts'
+import { serverName } from '../../machine/server-settings.ts'
 import { isShared, removeFormer } from '../../resources/garbage.ts'
 import type { Attempt } from '../attempt.ts'
 import { StepFailure } from '../failure.ts'
@@ -102,7 +103,7 @@ export async function removeObjects(attempt: Attempt): Promise<void> {
     const names = left.slice(0, 5).map(({ kind, name }) => `${kind} ${name}`)
     throw new StepFailure(
       FailureCode.STEP_FAILED,
-      `${left.length} objects could not be removed from the engine of server ${hostname()}: ${names.join(', ')}.`,
+      `${left.length} objects could not be removed from the engine of server ${serverName(attempt.settings)}: ${names.join(', ')}.`,
     )
   }
   output.say('Objects of it in the engine: 0.')

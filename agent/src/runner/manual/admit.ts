@@ -1,8 +1,9 @@
 // Before anything is created: checks that this server can deploy (`admit`) and prepares the account (`account`).
-import { hostname } from 'node:os'
+
 import { FailureCode, Recipe } from '@berth/shared/wire'
 import { ensureEnvironmentFolders, ensureLogFolder } from '../../machine/files.ts'
 import { locateProgram } from '../../machine/process/programs.ts'
+import { serverName } from '../../machine/server-settings.ts'
 import { AccountError, ensureAccount, findClosedFolder, isRoot } from '../../machine/users/users.ts'
 import { findWebGroup } from '../../proxy/caddy/web-group.ts'
 import { guardServer } from '../../resources/firewall.ts'
@@ -30,25 +31,28 @@ export async function admit(attempt: Attempt): Promise<void> {
   if (spec.kind.case !== 'deploy' || spec.recipe !== Recipe.MANUAL) {
     throw new StepFailure(
       FailureCode.AGENT_OUTDATED,
-      `The agent of server ${hostname()} does not know this kind of task. Update the agent.`,
+      `The agent of server ${serverName(settings)} does not know this kind of task. Update the agent.`,
     )
   }
   if (spec.environment?.untrusted) {
     throw missing(
+      attempt,
       'manual',
       'commits of forks never run commands directly on a server. Use the docker recipe for them.',
     )
   }
   if (!isRoot() && !settings.development) {
-    throw missing('manual', 'the agent does not run as root and may not create accounts.')
+    throw missing(attempt, 'manual', 'the agent does not run as root and may not create accounts.')
   }
   for (const name of ['git', ...(isRoot() ? ['setpriv', 'useradd'] : [])]) {
-    if (!locateProgram(name)) throw missing('manual', `${name} is not installed.`)
+    if (!locateProgram(name)) throw missing(attempt, 'manual', `${name} is not installed.`)
   }
   await recoverBefore(attempt)
   await checkDiskSpace(attempt)
   const terminal = attempt.pty ? 'a terminal' : 'pipes (node-pty is not installed: no terminal)'
-  attempt.output.say(`Server ${hostname()}: manual recipe, commands run with ${terminal}.`)
+  attempt.output.say(
+    `Server ${serverName(settings)}: manual recipe, commands run with ${terminal}.`,
+  )
 }
 
 export async function prepareAccount(attempt: Attempt): Promise<void> {
@@ -63,7 +67,7 @@ export async function prepareAccount(attempt: Attempt): Promise<void> {
       await guardServer(attempt.settings, attempt.ledger)
       output.say(isNew ? `Account ${name} was made.` : `Account ${name}.`)
     } catch (error) {
-      if (error instanceof AccountError) throw missing('manual', error.message)
+      if (error instanceof AccountError) throw missing(attempt, 'manual', error.message)
       throw error
     }
   } else {
@@ -78,6 +82,7 @@ export async function prepareAccount(attempt: Attempt): Promise<void> {
     const closed = await findClosedFolder(account, folder)
     if (closed) {
       throw missing(
+        attempt,
         'manual',
         `account ${name} cannot enter ${closed}. Allow it: chmod o+x ${closed}`,
       )

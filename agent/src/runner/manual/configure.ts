@@ -9,7 +9,7 @@ import { guardServer } from '../../resources/firewall.ts'
 import { type Attempt, accountOf, need } from '../attempt.ts'
 import { StepFailure } from '../failure.ts'
 import { renderEnvFile, renderShellFile } from '../plan/variable-files.ts'
-import { resolveVariables } from '../plan/variables.ts'
+import { type ResolvedVariables, resolveVariables } from '../plan/variables.ts'
 import { envFile, environmentFacts, readCustom } from '../steps/configure.ts'
 
 /** The section that this deployment follows. */
@@ -101,6 +101,10 @@ function servingPort(attempt: Attempt, service: string): number | undefined {
   return rows.find((row) => row.service === service && row.state === 'serving')?.port
 }
 
+/** Of a service with `variables`. */
+export const serviceVariablesFile = ({ variablesFile }: Attempt, service: string): string =>
+  variablesFile.replace(/\.sh$/, `-${service}.sh`)
+
 export async function writeVariables(attempt: Attempt): Promise<void> {
   const section = sectionOf(attempt)
   const autoPorts = new Map(
@@ -108,17 +112,35 @@ export async function writeVariables(attempt: Attempt): Promise<void> {
       .filter(({ target }) => target?.kind === 'auto')
       .map(({ name }) => [name, need(attempt, 'ports').get(name) as number]),
   )
-  const resolved = resolveVariables({
+  const sources = {
     section: section.env,
     custom: readCustom(attempt),
     autoPorts,
     defaultService: defaultServiceOf(attempt),
     system: attempt.spec.systemVariables,
-  })
+  }
+  const resolved = resolveVariables(sources)
   const account = accountOf(attempt)
-  writeSecretFile(attempt.variablesFile, renderShellFile(resolved.values), account)
-  writeSecretFile(envFile(attempt.variablesFile), renderEnvFile(resolved.values), account)
+  const write = (file: string, { values }: ResolvedVariables): void => {
+    writeSecretFile(file, renderShellFile(values), account)
+    writeSecretFile(envFile(file), renderEnvFile(values), account)
+  }
+  write(attempt.variablesFile, resolved)
   attempt.results.variables = resolved
+  for (const { name, run } of section.services) {
+    if (!run?.variables) continue
+    const named = run.variables.filter((key) => sources.custom.has(key))
+    const absent = run.variables.filter((key) => !named.includes(key))
+    if (absent.length > 0) {
+      const list = absent.join(', ')
+      attempt.output.say(`Warning: ${name} lists variables that are not set: ${list}.`)
+    }
+    const custom = new Map([...sources.custom].filter(([key]) => named.includes(key)))
+    const own = resolveVariables({ ...sources, custom })
+    write(serviceVariablesFile(attempt, name), own)
+    attempt.results.serviceVariables ??= new Map()
+    attempt.results.serviceVariables.set(name, own)
+  }
   const count = resolved.secretKeys.length
   attempt.output.say(
     `${resolved.values.size} variables (${count} custom) are in ${join('variables', `${attempt.assignment.taskId}.env`)}.`,

@@ -121,6 +121,7 @@ export function completeDeployment(attempt: Attempt): void {
     actions: file.actions,
     ...(attempt.results.reused === undefined ? {} : { release: attempt.results.reused }),
     releases: keepRelease(attempt, commit),
+    ...(attempt.results.toolPaths ? { toolPaths: attempt.results.toolPaths } : {}),
     ports: Object.fromEntries(ports),
     routes: manualRoutes(attempt),
     secretKeys,

@@ -10,7 +10,9 @@ import { isManualPlan, type KeptRelease, releaseIdOf } from '../plan/plan.ts'
 function knownReleases({ results: { last } }: Attempt): KeptRelease[] {
   if (!isManualPlan(last)) return []
   const own = { taskId: releaseIdOf(last), commit: last.commit }
-  return [...(last.releases ?? []).filter(({ taskId }) => taskId !== own.taskId), own]
+  const releases = last.releases ?? []
+  const known = releases.find(({ taskId }) => taskId === own.taskId)
+  return [...releases.filter((release) => release !== known), known ?? own]
 }
 
 /**
@@ -31,6 +33,10 @@ export function findKeptRelease(attempt: Attempt, { manual }: ServiceFile): numb
 /** The list for the plan of this deployment; it holds more than the server keeps, because kept ones vary. */
 export function keepRelease(attempt: Attempt, commit: string): KeptRelease[] {
   const taskId = attempt.results.reused ?? attempt.assignment.taskId
-  const others = knownReleases(attempt).filter((known) => known.taskId !== taskId)
-  return [...others, { taskId, commit }].slice(-2 * STEPS.keptReleases)
+  const known = knownReleases(attempt)
+  const builtAt =
+    attempt.results.builtAt ?? known.find((release) => release.taskId === taskId)?.builtAt
+  const own = { taskId, commit, ...(builtAt === undefined ? {} : { builtAt }) }
+  const others = known.filter((release) => release.taskId !== taskId)
+  return [...others, own].slice(-2 * STEPS.keptReleases)
 }

@@ -55,6 +55,25 @@ describe('the manual plan', () => {
     ])
   })
 
+  it('looks for files of the running version and links the shared ones before the commands', () => {
+    const shared = section('manual: { deploy: [x], shared: [a] }')
+    const last = { format: 1, section: shared, taskId: 1 } as LastPlan
+    const run = (
+      asked?: { fresh: boolean; reused: boolean },
+      before: LastPlan | undefined = last,
+    ) =>
+      planManual(shared, before, asked)
+        .phases.find(({ name }) => name === 'run')
+        ?.steps.map(({ id }) => id)
+    expect(run()).toEqual(['written-files', 'share', '1'])
+    expect(run({ fresh: false, reused: true })).toEqual(['written-files', 'share'])
+    expect(run({ fresh: true, reused: false })).toEqual(['reset', 'share', '1'])
+    expect(planManual(shared, undefined).phases[2]?.steps.map(({ id }) => id)).toEqual([
+      'share',
+      '1',
+    ])
+  })
+
   it('begins with exactly the steps that were published before the file was read', () => {
     const before = flattenPlan(planCheckout())
     expect(flattenPlan(planManual(whole, undefined)).slice(0, before.length)).toEqual(before)

@@ -60,6 +60,17 @@ const commandStep = (command: ManualSection['deploy'][number], index: number): P
   undo: [{ kind: 'current' }], // a command may activate early (berth-activate)
 })
 
+/** A line of the Procfile; once per deployment, after the other commands. */
+const releaseStep = (run: string): PlannedStep => ({
+  id: 'release',
+  title: 'Release',
+  work: {
+    kind: 'command',
+    step: { title: 'Release', run, dir: null, env: {}, timeoutMs: null, allowFailure: false },
+  },
+  undo: [{ kind: 'current' }],
+})
+
 const startStep = ({ name }: ManualService): PlannedStep => ({
   id: `start:${name}`,
   title: `Start ${name}`,
@@ -130,15 +141,23 @@ export function planManual(
   last: LastPlan | undefined,
   asked: { fresh: boolean; reused: boolean } = { fresh: false, reused: false },
 ): Plan {
-  const reset = asked.fresh ? [step('reset', 'Remove what was there')] : []
+  const before = asked.fresh
+    ? [step('reset', 'Remove what was there')]
+    : isManualPlan(last)
+      ? [step('written-files', 'Look for files of the application')]
+      : []
+  const share = section.shared?.length ? [step('share', 'Link shared files')] : []
+  const hasTools = Object.keys(section.tools ?? {}).length > 0
+  const tools = hasTools ? [step('tools', 'Select tools')] : []
   // a kept release holds what they made
-  const commands = asked.reused ? [] : section.deploy.map(commandStep)
+  const release = section.release ? [releaseStep(section.release)] : []
+  const commands = asked.reused ? [] : [...section.deploy.map(commandStep), ...release]
   const starts = startSteps(section.services)
   const verifies = section.services.map(verifyStep)
   const phases: Phase[] = [
     checkout(),
     configure(),
-    { name: 'run', title: 'Run', steps: [...reset, ...commands] },
+    { name: 'run', title: 'Run', steps: [...before, ...share, ...tools, ...commands] },
     { name: 'start', title: 'Start', steps: starts },
     { name: 'route', title: 'Route', steps: routeSteps(section.services) },
     { name: 'verify', title: 'Verify', steps: verifies },

@@ -22,8 +22,11 @@ import { findKeptRelease } from './kept-release.ts'
 import { planCheckout, planManual } from './plan.ts'
 import { processUpstreams, reportUnmanaged, switchManual } from './routes.ts'
 import { awaitHealth, retiredProcesses, startProcess } from './service-processes.ts'
+import { linkShared } from './shared-files.ts'
 import { copyStatic, staticFolder } from './static.ts'
+import { selectTools } from './tools.ts'
 import { requireUnrouted, takeBackProcess } from './undo.ts'
+import { lookForWrittenFiles } from './written-files.ts'
 
 /** Stops the processes of an environment that changed its recipe, including those that its commands left running. */
 async function stopLeft(attempt: Attempt): Promise<void> {
@@ -49,8 +52,14 @@ export const manual: Recipe = {
     'claim-hosts': (attempt) => claimRoutes(attempt, 'manual'),
     ports: choosePorts,
     variables: writeVariables,
-    command: (attempt, { step }, stepId) =>
-      runListedStep(attempt, step, stepId, newCommandContext(attempt)),
+    'written-files': lookForWrittenFiles,
+    share: linkShared,
+    tools: selectTools,
+    async command(attempt, { step }, stepId) {
+      const result = await runListedStep(attempt, step, stepId, newCommandContext(attempt))
+      attempt.results.builtAt = Date.now()
+      return result
+    },
     static: (attempt, { service }) => copyStatic(attempt, service),
     start: (attempt, { service }) => startProcess(attempt, service),
     health: (attempt, { service }) => awaitHealth(attempt, service),

@@ -10,7 +10,7 @@ import type { ProcessRow } from '../../journal/ledger.ts'
 import { PROCESSES } from '../../limits/machine.ts'
 import { insideFolder } from '../../machine/files.ts'
 import { Cgroup, detectCgroups, listCgroups } from '../../machine/process/cgroups.ts'
-import { baseEnvironment } from '../../machine/process/confinement.ts'
+import { baseEnvironment, toolPath } from '../../machine/process/confinement.ts'
 import { askingCheck, type HealthCheck, type HealthSample } from '../../machine/process/health.ts'
 import { explainListening, listListening } from '../../machine/process/listening.ts'
 import { type ProbeTarget, probe } from '../../machine/process/probes.ts'
@@ -26,7 +26,7 @@ import {
 } from '../../supervise/control.ts'
 import {
   type Instructions,
-  isSupervised,
+  isUp,
   readState,
   type ServiceEnd,
   type ServiceState,
@@ -41,7 +41,7 @@ import { type Retired, routeOf } from '../routing.ts'
 import { awaitAnswer } from '../steps/await-health.ts'
 import { newCommandContext, pathsOf } from '../steps/command.ts'
 import { environmentFacts } from '../steps/configure.ts'
-import { sectionOf } from './configure.ts'
+import { sectionOf, serviceVariablesFile } from './configure.ts'
 import { probeByCommand } from './health-command.ts'
 import { replacementOf } from './plan.ts'
 
@@ -72,7 +72,11 @@ function makeInstructions(attempt: Attempt, service: ManualService): Instruction
       `The folder ${run.dir} of service ${name} is not in the checkout.`,
     )
   }
-  const variables = need(attempt, 'variables')
+  const own = attempt.results.serviceVariables?.get(name)
+  const variables = own ?? need(attempt, 'variables')
+  const variablesFile = own ? serviceVariablesFile(attempt, name) : attempt.variablesFile
+  const context = newCommandContext(attempt)
+  const env = baseEnvironment(pathsOf(attempt, { ...context, variablesFile }))
   const limits = need(attempt, 'limits').get(name)
   if (!limits) throw new Error(`service ${name} has no limits`)
   const port = need(attempt, 'ports').get(name)
@@ -87,10 +91,15 @@ function makeInstructions(attempt: Attempt, service: ManualService): Instruction
     directory,
     temporary: attempt.paths.temporary,
     account: accountOf(attempt) ?? null,
-    variablesFile: attempt.variablesFile,
-    env: baseEnvironment(pathsOf(attempt, newCommandContext(attempt))),
-    additions: serviceAdditions(variables, run.env, { port, isAuto: target?.kind === 'auto' }),
-    secretKeys: variables.secretKeys,
+    variablesFile,
+    // another service of this account may pass it a value that it does not get itself
+    ...(own ? { secretsFile: attempt.variablesFile } : {}),
+    env,
+    additions: {
+      ...toolPath(env, context.toolPaths),
+      ...serviceAdditions(variables, run.env, { port, isAuto: target?.kind === 'auto' }),
+    },
+    secretKeys: need(attempt, 'variables').secretKeys,
     port: port ?? null,
     socket: target?.kind === 'socket' ? socketPath(attempt, target.path) : null,
     logDir: join(attempt.paths.logs, name),
@@ -144,8 +153,8 @@ export async function endLeftovers(attempt: Attempt): Promise<void> {
   const stopped = attempt.ledger.listStopped(attempt.assignment.environmentId)
   for (const row of rows.filter(({ state }) => state === 'paused')) {
     const instructions = instructionsOf(row)
-    const isUp = isSupervised(readState(serviceDir(attempt.settings, instructions)))
-    if (!isUp && !stopped.has(row.service)) {
+    const state = readState(serviceDir(attempt.settings, instructions))
+    if (!isUp(state) && !stopped.has(row.service)) {
       await startService(attempt.settings, instructions, { isVerified: true })
       attempt.output.say(`${row.service} of deployment ${row.taskId} was started again.`)
     }
@@ -210,7 +219,7 @@ function withLastLines(
 /** A process that exited fails the deployment immediately; restarts begin only after verification. */
 export function requireAlive(attempt: Attempt, name: string): ServiceState {
   const state = stateOf(attempt, name)
-  if (state && isSupervised(state) && !state.lastEnd) return state
+  if (isUp(state) && !state.lastEnd) return state
   if (state?.lastEnd) {
     const { lastEnd } = state
     const after = `${(lastEnd.upMs / 1_000).toFixed(1)} s`

@@ -49,6 +49,9 @@ export type PlatformWork =
   | 'claim-hosts'
   | 'ports'
   | 'variables'
+  | 'written-files'
+  | 'share'
+  | 'tools'
   | 'activate'
   | 'switch'
   | 'drain'
@@ -112,6 +115,8 @@ interface CommonPlan {
 export interface KeptRelease {
   taskId: number
   commit: string
+  /** When its deploy steps ended, as epoch milliseconds; absent: written before it was kept. */
+  builtAt?: number
 }
 
 export interface ManualPlan extends CommonPlan {
@@ -119,6 +124,8 @@ export interface ManualPlan extends CommonPlan {
   section: ManualSection
   /** The deployment in whose release it runs, after a rollback; absent: its own. */
   release?: number
+  /** Folders of its tools, before the others in PATH; the account can write there, so root never uses them. */
+  toolPaths?: string[]
   /** Releases of successful deployments, oldest first; some may be removed by now. */
   releases?: KeptRelease[]
   /** The port of each service. */

@@ -1,6 +1,6 @@
 // Runs an action: with the manual recipe as a command in the release that serves, with docker inside the running
 // container of its service. It gets the values of the running version, so it never sees a half-applied change.
-import { hostname } from 'node:os'
+
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Action } from '@berth/shared/service-file'
 import { FailureCode, LogSource } from '@berth/shared/wire'
@@ -14,6 +14,7 @@ import {
   type ProcessTree,
   signalMembers,
 } from '../../machine/process/process-tree.ts'
+import { serverName } from '../../machine/server-settings.ts'
 import { type Attempt, hasMarkerOf } from '../attempt.ts'
 import { dockerOf } from '../docker/docker-context.ts'
 import { Interrupted, StepFailure } from '../failure.ts'
@@ -31,7 +32,7 @@ export function actionOf(attempt: Attempt): Action {
   if (!last) {
     throw new StepFailure(
       FailureCode.NOT_DEPLOYED,
-      `Nothing of ${environment?.identifier} was ever deployed successfully on server ${hostname()}. Deploy it first.`,
+      `Nothing of ${environment?.identifier} was ever deployed successfully on server ${serverName(attempt.settings)}. Deploy it first.`,
     )
   }
   const action = findAction(last, name)

@@ -14,6 +14,17 @@ function warn(attempt: Attempt, code: string, message: string): void {
   attempt.report.warning(code, message, 'unpack')
 }
 
+/** The file with the lines of its Procfile, if it names one. */
+export async function readWithProcfile(attempt: Attempt, source: Buffer) {
+  const read = readServiceFile(source)
+  const name = read.file?.manual?.procfile
+  if (!name) return read
+  const entry = need(attempt, 'tree').root.find(({ path }) => path === name)
+  const isThere = entry !== undefined && isReadable(entry)
+  const text = isThere ? (await sourceOf(attempt, name)).toString('utf8') : null
+  return readServiceFile(source, FILE_NAME, { procfile: text })
+}
+
 /** A file of the root; empty when it is missing or not a regular file. */
 const sourceOf = async (attempt: Attempt, name: string): Promise<Buffer> => {
   const entry = need(attempt, 'tree').root.find(({ path }) => path === name)
@@ -61,7 +72,7 @@ async function findKept(attempt: Attempt): Promise<number | undefined> {
   const recipe = recipeOf(attempt)
   if (!recipe.findKeptRelease) return undefined
   const source = await sourceOf(attempt, FILE_NAME)
-  const { file } = readServiceFile(source)
+  const { file } = await readWithProcfile(attempt, source)
   const found = file && recipe.findKeptRelease(attempt, file)
   if (found !== undefined) attempt.results.source = source
   return found

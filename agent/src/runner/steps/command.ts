@@ -19,7 +19,9 @@ import {
   baseEnvironment,
   type CommandPaths,
   confineCommand,
+  toolPath,
 } from '../../machine/process/confinement.ts'
+import { type MemoryCause, memoryCause } from '../../machine/memory.ts'
 import {
   endTree,
   listTree,
@@ -27,10 +29,11 @@ import {
   type ProcessTree,
   signalMembers,
 } from '../../machine/process/process-tree.ts'
+import { readServerSettings } from '../../machine/server-settings.ts'
 import { sharedPaths } from '../../machine/users/shared-paths.ts'
 import { listenForActivation } from '../activation.ts'
 import { type Attempt, accountOf, environmentName, hasMarkerOf, need } from '../attempt.ts'
-import { ceilingOf } from '../ceiling.ts'
+import { buildCeilingOf, describeMemory, describeTime } from '../ceiling.ts'
 import { Interrupted, StepFailure } from '../failure.ts'
 import { releaseOf, variablesOf } from '../last-version.ts'
 import { sectionOf } from '../manual/configure.ts'
@@ -39,17 +42,13 @@ import { weakerAdditions } from '../plan/variables.ts'
 
 const MARKER_NAME = 'BERTH_ATTEMPT_ID'
 
-/** The default limits, capped by those of the environment. */
 export function stepBounds(attempt: Attempt): CgroupBounds {
-  const most = ceilingOf(attempt)
-  return {
-    memoryBytes: Math.min(PROCESSES.stepMemoryBytes, most.memoryBytes),
-    cpus: Math.min(PROCESSES.stepCpus, most.cpus),
-    pids: Math.min(PROCESSES.pids, most.pids),
-  }
+  const { memory, cpus, pids } = buildCeilingOf(attempt)
+  return { memoryBytes: memory.bytes, cpus, pids: Math.min(PROCESSES.pids, pids) }
 }
 
-function commandCgroup(attempt: Attempt): Cgroup | undefined {
+/** Of all commands of this attempt. */
+export function commandCgroup(attempt: Attempt): Cgroup | undefined {
   attempt.results.cgroup ??= Cgroup.create(
     detectCgroups(),
     `${environmentName(attempt)}-${attempt.assignment.taskId}`,
@@ -65,6 +64,8 @@ export interface CommandContext {
   commit: string
   /** Names that the `env` of a step may not override. */
   strong: ReadonlySet<string>
+  /** Folders of tools, before the others in PATH. */
+  toolPaths: readonly string[]
   /** A service has a socket, to which the proxy connects. */
   offersSocket: boolean
   /** Only the version that is being deployed can become the current one. */
@@ -81,6 +82,7 @@ export const newCommandContext = (attempt: Attempt): CommandContext => ({
   variablesFile: attempt.variablesFile,
   commit: need(attempt, 'commit').sha,
   strong: need(attempt, 'variables').strong,
+  toolPaths: attempt.results.toolPaths ?? [],
   offersSocket: hasSocket(sectionOf(attempt)),
   mayActivate: true,
 })
@@ -94,6 +96,7 @@ export function lastContext({ paths, results }: Attempt): CommandContext {
     variablesFile: variablesOf(paths, last)[0] as string,
     commit: last.commit,
     strong: new Set(last.strongKeys),
+    toolPaths: last.toolPaths ?? [],
     offersSocket: hasSocket(last.section),
     mayActivate: false,
   }
@@ -128,6 +131,7 @@ function startCommand(
       { isCheck: false },
     )
   }
+  const base = baseEnvironment(pathsOf(attempt, context))
   const start: CommandStart = {
     argv: confineCommand(step.run, {
       account: accountOf(attempt),
@@ -140,10 +144,13 @@ function startCommand(
       variablesFile: context.variablesFile,
       hasTerminal: attempt.pty !== undefined,
       offersSocket: context.offersSocket,
-      additions: weakerAdditions(step.env, context.strong),
+      additions: {
+        ...toolPath(base, context.toolPaths),
+        ...weakerAdditions(step.env, context.strong),
+      },
     }),
     env: {
-      ...baseEnvironment(pathsOf(attempt, context)),
+      ...base,
       CI: '1',
       [MARKER_NAME]: attempt.assignment.attemptId,
     },
@@ -217,10 +224,11 @@ export async function runCommand(
   step: Step,
   context: CommandContext,
   takeOutput: TakeOutput = (source, chunk) => attempt.output.write(source, chunk),
-): Promise<{ exit: Exit; isOutOfMemory: boolean }> {
+): Promise<{ exit: Exit; memoryCause: MemoryCause | undefined }> {
   attempt.interruption.throwIfFired()
   const cgroup = commandCgroup(attempt)
-  const killsBefore = cgroup?.memoryKills() ?? 0
+  const before = cgroup?.memoryCounters()
+  const time = timeOf(attempt, step)
   const running = startCommand(attempt, step, context, cgroup, takeOutput)
   const tree: ProcessTree = {
     root: running.pid,
@@ -229,20 +237,30 @@ export async function runCommand(
     spared: attempt.spared,
   }
   const stopListening = context.mayActivate ? listenForActivation(attempt) : () => undefined
-  const ending = await awaitEnding(attempt, running.exited, step.timeoutMs).finally(stopListening)
+  const ending = await awaitEnding(attempt, running.exited, time.ms).finally(stopListening)
   if (ending.kind === 'exit') {
     if (ending.exit.code === 0) releaseLeftovers(attempt, tree)
     else await endCommand(attempt, tree, running, () => signalMembers(listTree(tree), 'SIGTERM'))
-    const isOutOfMemory = (cgroup?.memoryKills() ?? 0) > killsBefore
-    return { exit: ending.exit, isOutOfMemory }
+    const cause = cgroup && before && memoryCause(before, cgroup.memoryCounters())
+    return { exit: ending.exit, memoryCause: cause }
   }
   await endCommand(attempt, tree, running, () => running.interrupt())
   if (ending.kind === 'interrupted') throw new Interrupted('The step was interrupted.')
-  throw new StepFailure(
-    FailureCode.TIMEOUT,
-    `Step '${step.title}' took longer than ${formatMs(step.timeoutMs ?? 0)}.`,
-    { isCheck: false },
-  )
+  const message = time.isOfServer
+    ? describeTime(attempt, `Step '${step.title}'`, time.ms ?? 0)
+    : `Step '${step.title}' took longer than ${formatMs(time.ms ?? 0)}.`
+  throw new StepFailure(FailureCode.TIMEOUT, message, { isCheck: false })
+}
+
+/** The time that the service file gives the step; of a deployment's step, at most what the server's setting allows. */
+function timeOf(attempt: Attempt, step: Step): { ms: number | null; isOfServer: boolean } {
+  const { buildTimeoutMs } = readServerSettings(attempt.settings)
+  const own = step.timeoutMs
+  const isBuild = attempt.results.plan.kind === 'deploy'
+  if (!isBuild || buildTimeoutMs === null || (own !== null && own <= buildTimeoutMs)) {
+    return { ms: own, isOfServer: false }
+  }
+  return { ms: buildTimeoutMs, isOfServer: true }
 }
 
 const formatMs = (ms: number): string => {
@@ -268,7 +286,7 @@ export async function runListedStep(
   stepId: string,
   context: CommandContext,
 ): Promise<CommandResult> {
-  const { exit, isOutOfMemory } = await runCommand(attempt, step, context)
+  const { exit, memoryCause: cause } = await runCommand(attempt, step, context)
   if (exit.code === 0) return { exitCode: 0, message: '' }
   const how = exit.signal ? `was ended by ${exit.signal}` : `exited with ${exit.code}`
   const facts = {
@@ -276,13 +294,10 @@ export async function runListedStep(
     signal: exit.signal ?? undefined,
     isCheck: false,
   }
-  if (isOutOfMemory) {
-    const bound = `${(stepBounds(attempt).memoryBytes / 1_024 ** 3).toFixed(1)} GB`
-    throw new StepFailure(
-      FailureCode.OUT_OF_MEMORY,
-      `\`${shown(step.run)}\` was stopped by the kernel: it needed more than ${bound}.`,
-      facts,
-    )
+  if (cause) {
+    const { memory } = buildCeilingOf(attempt)
+    const message = describeMemory(attempt, `\`${shown(step.run)}\``, memory, cause)
+    throw new StepFailure(FailureCode.OUT_OF_MEMORY, message, facts)
   }
   const message = `\`${shown(step.run)}\` ${how}.`
   const [room] = measureDiskSpace([attempt.settings.stateDir])

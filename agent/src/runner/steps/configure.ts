@@ -10,7 +10,6 @@ import {
   MISTAKEN_NAMES,
   missingFileMessage,
   type Problem,
-  readServiceFile,
   routes,
   type ServiceFile,
   sectionProblem,
@@ -21,6 +20,7 @@ import { type Attempt, need } from '../attempt.ts'
 import { shareCeiling } from '../ceiling.ts'
 import { StepFailure } from '../failure.ts'
 import { recipeOf } from '../recipe.ts'
+import { readWithProcfile } from './checkout.ts'
 
 const invalid = (message: string): StepFailure =>
   new StepFailure(FailureCode.CONFIG_INVALID, message)
@@ -66,9 +66,9 @@ function summary(problems: Problem[]): string {
   return `${first?.file}:${first?.line}:${first?.column} ${first?.message}${more}.`
 }
 
-function judge(attempt: Attempt, source: Buffer): ServiceFile {
+async function judge(attempt: Attempt, source: Buffer): Promise<ServiceFile> {
   const recipe = recipeOf(attempt).name
-  const read = readServiceFile(source)
+  const read = await readWithProcfile(attempt, source)
   const addresses = read.file ? routes(read.file, recipe, environmentFacts(attempt)) : undefined
   const problems = [...read.problems, ...(addresses?.problems ?? [])]
   const notes = problems.slice(0, SERVICE_FILE.problems).map((problem) => ({
@@ -96,7 +96,7 @@ function judge(attempt: Attempt, source: Buffer): ServiceFile {
 }
 
 export async function readConfig(attempt: Attempt): Promise<void> {
-  const file = judge(attempt, sourceOf(attempt))
+  const file = await judge(attempt, sourceOf(attempt))
   attempt.results.file = file
   const { kind } = attempt.spec
   const recipe = recipeOf(attempt)

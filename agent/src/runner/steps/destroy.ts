@@ -1,8 +1,8 @@
 // The steps of a removal and of a reset (a removal followed by a deployment): the repository's own steps in the running
 // release, then every process ends, then every file, at last the account. Each step is idempotent, also across
 // attempts. Invariant: once `stop` has begun, no version of the environment is started again, even if a process dies.
+
 import { existsSync } from 'node:fs'
-import { hostname } from 'node:os'
 import type { Step } from '@berth/shared/service-file'
 import {
   allPaths,
@@ -11,6 +11,7 @@ import {
   removeTree,
 } from '../../machine/files.ts'
 import { listGroups, listLeftovers } from '../../machine/process/leftovers.ts'
+import { serverName } from '../../machine/server-settings.ts'
 import { clearShared } from '../../machine/users/shared-paths.ts'
 import { AccountError, isRoot, removeAccount } from '../../machine/users/users.ts'
 import { guardServer } from '../../resources/firewall.ts'
@@ -135,8 +136,8 @@ export async function removeEverything(attempt: Attempt): Promise<void> {
   const identifier = attempt.spec.environment?.identifier
   output.say(
     nothing
-      ? `Server ${hostname()} had nothing of ${identifier}.`
-      : `Nothing of ${identifier} is left on server ${hostname()}.`,
+      ? `Server ${serverName(attempt.settings)} had nothing of ${identifier}.`
+      : `Nothing of ${identifier} is left on server ${serverName(attempt.settings)}.`,
   )
 }
 

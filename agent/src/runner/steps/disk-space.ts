@@ -2,6 +2,7 @@
 // large writes (`guardDiskSpace`), remembered for the next deployment (`keepGrowth`).
 import { FailureCode } from '@berth/shared/wire'
 import { describeExcess, inGigabytes, watchDiskSpace } from '../../machine/disk-space.ts'
+import { serverName } from '../../machine/server-settings.ts'
 import { judgeDiskSpace, recordGrowth } from '../../resources/admission.ts'
 import { collectCache } from '../../resources/cache.ts'
 import { collectEnvironment } from '../../resources/garbage.ts'
@@ -36,7 +37,7 @@ async function admitShare(
   await measureEnvironments(dockerOf(attempt).engine, ledger, settings, environmentId)
   const excess = ledger.usage.findExcess(environmentId)
   if (!excess) return
-  const message = `${describeExcess(excess)} Nothing was changed.`
+  const message = `${describeExcess(excess, serverName(settings))} Nothing was changed.`
   throw new StepFailure(FailureCode.DISK_FULL, message)
 }
 
@@ -64,6 +65,7 @@ export async function guardDiskSpace<T>(
     meter: need(attempt, 'disk'),
     development: attempt.settings.development,
     largest: attempt.ledger.usage.list(),
+    server: serverName(attempt.settings),
     signal: attempt.interruption.signal,
   })
   try {

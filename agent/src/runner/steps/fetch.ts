@@ -60,7 +60,7 @@ async function gitAccount(attempt: Attempt): Promise<Account | undefined> {
     try {
       account = (await ensureAccount(name, settings.stateDir, 'Berth git')).account
     } catch (error) {
-      if (error instanceof AccountError) throw missing(recipe, error.message)
+      if (error instanceof AccountError) throw missing(attempt, recipe, error.message)
       throw error
     }
   }
@@ -68,7 +68,7 @@ async function gitAccount(attempt: Attempt): Promise<Account | undefined> {
   const closed = await findClosedFolder(account, paths.repository)
   if (closed) {
     const why = `account ${account?.name} cannot enter ${closed}. Allow it: chmod o+x ${closed}`
-    throw missing(recipe, why)
+    throw missing(attempt, recipe, why)
   }
   return account
 }

@@ -1,7 +1,6 @@
 // Restarts, stops or starts one service of the running version, without a deployment. A stop is recorded before
 // anything ends, so that neither the daemon nor a restart of the machine brings the service back; its address shows a
 // page. A runner that dies in a restart leaves a paused service, which the next recovery starts again.
-import { hostname } from 'node:os'
 import { STEPS } from '@berth/shared'
 import { routes, type ServiceFile } from '@berth/shared/service-file'
 import { FailureCode } from '@berth/shared/wire'
@@ -14,6 +13,7 @@ import {
   stopContainer,
 } from '../../machine/docker/containers.ts'
 import { inspectImage } from '../../machine/docker/images.ts'
+import { serverName } from '../../machine/server-settings.ts'
 import { letRequestsEnd } from '../../proxy/client.ts'
 import { instructionsOf, startService, stopService } from '../../supervise/control.ts'
 import { isSupervised, readState, serviceDir } from '../../supervise/instructions.ts'
@@ -75,7 +75,7 @@ function lastOf(attempt: Attempt, service: string): LastPlan {
   if (!last) {
     throw failed(
       FailureCode.NOT_DEPLOYED,
-      `Nothing of ${identifier} was ever deployed successfully on server ${hostname()}. Deploy it first.`,
+      `Nothing of ${identifier} was ever deployed successfully on server ${serverName(attempt.settings)}. Deploy it first.`,
     )
   }
   const names = managedServices(last)

@@ -1,5 +1,7 @@
 // What both recipes report once a deployment is the running version.
 import type { Action } from '@berth/shared/service-file'
+import { ActionScheduleSchema } from '@berth/shared/wire'
+import { create } from '@bufbuild/protobuf'
 import type { Attempt } from '../attempt.ts'
 import { toDuration } from '../report.ts'
 
@@ -13,6 +15,7 @@ export const toWireAction = (action: Action) => ({
   artifactPaths: action.artifacts?.paths ?? [],
   artifactRetention: toDuration(action.artifacts?.retentionMs ?? 0),
   disabledReason: action.disabledReason ?? '',
+  ...(action.schedule && { schedule: create(ActionScheduleSchema, action.schedule) }),
 })
 
 /** After the point of no return: a failure to report (more than an event holds) is a warning. */

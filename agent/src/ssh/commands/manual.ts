@@ -16,6 +16,7 @@ import {
   dropRights,
   joinGroups,
   ownPaths,
+  toolPath,
 } from '../../machine/process/confinement.ts'
 import {
   endTree,
@@ -24,6 +25,7 @@ import {
   signalMembers,
 } from '../../machine/process/process-tree.ts'
 import { locateProgram, SYSTEM_PATH } from '../../machine/process/programs.ts'
+import { readServerSettings } from '../../machine/server-settings.ts'
 import { sharedPaths } from '../../machine/users/shared-paths.ts'
 import { findAccount, isRoot } from '../../machine/users/users.ts'
 import { type ManualPlan, releaseIdOf } from '../../runner/plan/plan.ts'
@@ -63,7 +65,8 @@ async function accountOf(
 /** One per session, so that ending it ends every process inside. Undefined when this machine has no cgroups. */
 function groupOf(settings: AgentSettings, { job, context, plan }: ManualAsk): Cgroup | undefined {
   const name = `${settings.accountPrefix}${context.environmentId}-ssh-${job.id}`
-  const { stepMemoryBytes: memoryBytes, stepCpus: cpus, pids } = PROCESSES
+  const { buildMemoryBytes: memoryBytes, buildCpus: cpus } = readServerSettings(settings)
+  const { pids } = PROCESSES
   return Cgroup.create(detectCgroups(), name, plan.bounds ?? { memoryBytes, cpus, pids })
 }
 
@@ -81,13 +84,6 @@ export async function startManual(
   const isOwn = account && existsSync(paths.temporary)
   const own = { temporary: paths.temporary, instead: sharedPaths(settings) }
   const group = groupOf(settings, ask)
-  const argv = [
-    ...joinGroups(group?.joinFiles() ?? []),
-    ...ownPaths(isOwn ? own : undefined),
-    ...dropRights(account),
-    ...['/bin/sh', '-c', ENTER, 'berth-enter', variablesFile, releaseDir],
-    ...(verb.verb === 'shell' ? SHELL : verb.argv),
-  ]
   const env = baseEnvironment({
     environmentDir: paths.dir,
     releaseDir,
@@ -95,6 +91,15 @@ export async function startManual(
     variablesFile,
     commit: plan.commit,
   })
+  const tools = Object.entries(toolPath(env, plan.toolPaths ?? []))
+  const argv = [
+    ...joinGroups(group?.joinFiles() ?? []),
+    ...ownPaths(isOwn ? own : undefined),
+    ...dropRights(account),
+    ...['/bin/sh', '-c', ENTER, 'berth-enter', variablesFile, releaseDir],
+    ...tools.flatMap(([key, value]) => ['/usr/bin/env', `${key}=${value}`]),
+    ...(verb.verb === 'shell' ? SHELL : verb.argv),
+  ]
   const start: Start = {
     argv,
     env: { ...env, [SESSION_MARKER]: job.id },

@@ -4,6 +4,7 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
+  rmSync,
   symlinkSync,
   writeFileSync,
 } from 'node:fs'
@@ -60,6 +61,26 @@ describe('config init', () => {
     expect((await init(cwd)).code).toBe(0)
     expect(written(cwd)).toContain('manual:\n  deploy:\n    - npm ci\n  services:\n')
     expect(written(cwd)).toContain('      run: exec npm start\n')
+  })
+
+  it('a Procfile: its lines are the services, and the written file is valid beside it', async () => {
+    const cwd = folderWith({
+      Procfile: 'web: node server.js\nrelease: node migrate.js\n',
+      'package.json': '{}',
+      'package-lock.json': '{}',
+    })
+    const { code, stderr } = await init(cwd)
+    expect([code, stderr]).toEqual([0, expect.stringContaining('Found Procfile and package.json')])
+    expect(written(cwd)).toContain('manual:\n  deploy:\n    - npm ci\n  procfile: Procfile')
+    expect(await run(['config', 'validate', '--recipe', 'manual'], testIo({ cwd }))).toBe(0)
+    writeFileSync(join(cwd, 'Procfile'), 'web\n')
+    const io = testIo({ cwd })
+    expect(await run(['config', 'validate'], io)).toBe(2)
+    expect(io.stdout.text).toContain("Procfile line 1 is not of the form 'name: command'")
+    rmSync(join(cwd, 'Procfile'))
+    const missing = testIo({ cwd })
+    expect(await run(['config', 'validate'], missing)).toBe(2)
+    expect(missing.stdout.text).toContain('manual.procfile names Procfile, which is not a file')
   })
 
   it('a static folder', async () => {
@@ -146,5 +167,61 @@ describe('config init', () => {
     const env = { ...SERVER, NO_COLOR: '1' }
     const plain = await berthInTerminal(['config', 'init', '--force'], { cwd, env })
     expect(controlCharacters(plain.stdout)).toEqual([])
+  })
+})
+
+describe('config init --from-compose', () => {
+  const COMPOSE = `services:
+  app:
+    build: .
+    ports: ["80:3000"]
+    environment: { API_TOKEN: hunter2, LEVEL: info }
+    privileged: true
+`
+
+  it('converts the file of the folder, and says what to set and what is missing', async () => {
+    const cwd = folderWith({ 'docker-compose.yml': COMPOSE })
+    const { code, stdout, stderr } = await init(cwd, ['--from-compose'])
+    expect([code, stdout]).toEqual([0, '.service.yml\tdocker\n'])
+    expect(written(cwd)).toContain('docker:\n  services:\n    app:\n      build: .\n')
+    expect(written(cwd)).not.toContain('hunter2')
+    expect(stderr).toContain('Converted docker-compose.yml: app.')
+    expect(stderr).toContain('  API_TOKEN (app): looks like a secret\n')
+    expect(stderr).toContain('berth vars set -p PROJECT -e ENV API_TOKEN=…')
+    expect(stderr).toContain('  app.privileged: containers never get more rights on the server\n')
+    expect(stderr).not.toContain('hunter2')
+    const again = await init(cwd, ['--from-compose'])
+    expect([again.code, again.stderr]).toEqual([2, expect.stringContaining('is there already')])
+    expect((await init(cwd, ['--from-compose', '--force'])).code).toBe(0)
+  })
+
+  it('takes a file by name, from a folder below, and prints JSON', async () => {
+    const cwd = folderWith({})
+    mkdirSync(join(cwd, 'deploy'))
+    writeFileSync(join(cwd, 'deploy/stack.yaml'), COMPOSE.replace('build: .', 'build: ..'))
+    const { code, stdout } = await init(cwd, ['--from-compose', 'deploy/stack.yaml', '--json'])
+    expect(code).toBe(0)
+    expect(JSON.parse(stdout)).toMatchObject({
+      recipe: 'docker',
+      variables: [{ key: 'API_TOKEN', services: ['app'], reason: 'looks like a secret' }],
+      not_converted: [{ where: 'app.privileged', reason: expect.stringContaining('rights') }],
+    })
+    expect(written(cwd)).toContain('      build: .\n')
+  })
+
+  it.each([
+    ['no compose file here', ['--from-compose'], {}],
+    ['is not a file that can be read', ['--from-compose', 'other.yaml'], {}],
+    ['is outside of this folder', ['--from-compose', '../compose.yaml'], {}],
+    ["cannot be converted: it has no 'services'", ['--from-compose'], { 'compose.yaml': 'a: 1' }],
+    ['a compose file becomes the docker recipe', ['--from-compose', '--recipe', 'manual'], {}],
+  ])('%s: nothing is written', async (message, args, files) => {
+    const above = folderWith({ 'compose.yaml': COMPOSE })
+    const cwd = join(above, 'repository')
+    mkdirSync(cwd)
+    for (const [name, text] of Object.entries(files)) writeFileSync(join(cwd, name), text)
+    const { code, stderr } = await init(cwd, args)
+    expect([code, stderr]).toEqual([2, expect.stringContaining(message)])
+    expect(readdirSync(cwd)).not.toContain('.service.yml')
   })
 })

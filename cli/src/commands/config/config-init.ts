@@ -1,5 +1,6 @@
-// berth config init: writes a .service.yml that fits the folder, and says what it guessed. Needs no server and no
-// login; a known server only provides the address of the schema. An existing file is changed only with --force.
+// berth config init: writes a .service.yml that fits the folder, and says what it guessed; or converts a compose file and
+// says what it could not convert. Needs no server and no login; a known server only provides the address of the schema.
+// An existing file is changed only with --force.
 import { randomBytes } from 'node:crypto'
 import {
   lstat,
@@ -11,28 +12,43 @@ import {
   unlink,
   writeFile,
 } from 'node:fs/promises'
-import { join } from 'node:path'
+import { dirname, join, relative, resolve, sep } from 'node:path'
 import type { Recipe } from '@berth/shared'
 import { FILE_NAME, MISTAKEN_NAMES } from '@berth/shared/service-file'
 import { credentialsPath, readCredentials } from '../../client/credentials.ts'
 import { chooseBaseUrl } from '../../client/login.ts'
 import { findRoot } from '../../client/repository.ts'
+import { ComposeError, type Conversion, convertCompose } from '../../compose/convert.ts'
 import { type Context, compose, flagOn, flagText, type Invocation } from '../../context.ts'
 import { CLIENT } from '../../limits/client.ts'
 import { CliError, EXIT, type ExitCode, usage } from '../../terminal/exit.ts'
 import { cleanText } from '../../terminal/text.ts'
-import { type Guess, guessServiceFile, type Look, STATIC_FOLDERS } from './repository-look.ts'
+import {
+  COMPOSE_NAMES,
+  type Guess,
+  guessServiceFile,
+  type Look,
+  STATIC_FOLDERS,
+} from './repository-look.ts'
 
 interface InitOptions {
   recipe: Recipe | undefined
   force: boolean
+  /** A file, or true for the one in the folder. */
+  fromCompose: string | true | undefined
 }
 
 function parseInit({ flags }: Invocation): InitOptions {
   const recipe = flagText(flags, 'recipe')
+  const isOn = flagOn(flags, 'fromCompose')
+  const fromCompose = isOn ? true : flagText(flags, 'fromCompose')
+  if (fromCompose !== undefined && recipe === 'manual') {
+    throw usage('a compose file becomes the docker recipe', 'remove --recipe or --from-compose')
+  }
   return {
     recipe: recipe === 'docker' || recipe === 'manual' ? recipe : undefined,
     force: flagOn(flags, 'force'),
+    fromCompose,
   }
 }
 
@@ -123,6 +139,47 @@ async function writeWhole(path: string, text: string, force: boolean): Promise<v
   }
 }
 
+/** The one in the folder that compose itself would take. */
+async function findCompose(folder: string): Promise<string> {
+  for (const name of COMPOSE_NAMES) if (await isFile(join(folder, name))) return name
+  throw usage('no compose file here; nothing was written', '--from-compose FILE names one')
+}
+
+async function readConversion(context: Context, asked: string | true): Promise<Converted> {
+  const { cwd } = context.io
+  const file = asked === true ? await findCompose(cwd) : asked
+  const text = await readSmall(resolve(cwd, file))
+  if (text === null) throw usage(`${file} is not a file that can be read; nothing was written`)
+  const folder = relative(cwd, dirname(resolve(cwd, file)))
+    .split(sep)
+    .join('/')
+  if (folder.startsWith('..')) throw usage(`${file} is outside of this folder; nothing was written`)
+  try {
+    return { file, ...convertCompose(text, folder) }
+  } catch (error) {
+    if (!(error instanceof ComposeError)) throw error
+    throw usage(cleanText(`${file} cannot be converted: ${error.message}`), 'nothing was written')
+  }
+}
+
+type Converted = Conversion & { file: string }
+
+async function reportConversion({ screen }: Context, made: Converted): Promise<void> {
+  const note = (text: string): Promise<void> => screen.note(cleanText(text))
+  const { variables, notes } = made
+  if (variables.length > 0) {
+    await note('Set these variables before the first deployment; no value is in the file:')
+    for (const { key, services, reason } of variables) {
+      await note(`  ${key} (${services.join(', ')}): ${reason}`)
+    }
+    const pairs = variables.map(({ key }) => `${key}=…`).join(' ')
+    await note(`  berth vars set -p PROJECT -e ENV ${pairs}`)
+  }
+  if (notes.length === 0) return
+  await note('Not converted, or changed:')
+  for (const { where, reason } of notes) await note(`  ${where}: ${reason}`)
+}
+
 async function reportNext({ screen }: Context, { recipe }: Guess): Promise<void> {
   await screen.note('Next: read it, then')
   await screen.note('  berth config validate')
@@ -131,15 +188,29 @@ async function reportNext({ screen }: Context, { recipe }: Guess): Promise<void>
   await screen.note(`It is read by environments with the ${recipe} recipe.`)
 }
 
+const guessFrom = ({ file, services, defaultService, lines }: Converted): Guess => ({
+  recipe: 'docker',
+  lines,
+  reasons: [
+    `Converted ${cleanText(file)}: ${services.join(', ')}.`,
+    defaultService === null
+      ? 'No service has an address.'
+      : `${defaultService} serves the environment's own address.`,
+  ],
+})
+
 async function performInit(options: InitOptions, context: Context): Promise<ExitCode> {
   const { screen, io } = context
   if (!options.force) await refuseExisting(io.cwd)
-  const guess = guessServiceFile(await lookAt(io.cwd), options.recipe)
+  const { fromCompose } = options
+  const made = fromCompose === undefined ? undefined : await readConversion(context, fromCompose)
+  const guess = made ? guessFrom(made) : guessServiceFile(await lookAt(io.cwd), options.recipe)
   const baseUrl = await findBaseUrl(context)
   await writeWhole(join(io.cwd, FILE_NAME), renderFile(guess, baseUrl), options.force)
   const mark = screen.err.paint('green', '✓')
   await screen.note(`${mark} Wrote ${FILE_NAME} (${guess.recipe} recipe)`)
   for (const reason of guess.reasons) await screen.note(`  ${reason}`)
+  if (made) await reportConversion(context, made)
   if (baseUrl === undefined) {
     await screen.note('  No server is known: --url URL names the schema for editors in it.')
   }
@@ -149,7 +220,8 @@ async function performInit(options: InitOptions, context: Context): Promise<Exit
   }
   await reportNext(context, guess)
   const { recipe, reasons } = guess
-  if (screen.json) await screen.printJson({ file: FILE_NAME, recipe, reasons })
+  const converted = made && { variables: made.variables, not_converted: made.notes }
+  if (screen.json) await screen.printJson({ file: FILE_NAME, recipe, reasons, ...converted })
   else if (!screen.human) await screen.print(`${FILE_NAME}\t${recipe}`)
   return EXIT.done
 }

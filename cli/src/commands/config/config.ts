@@ -83,6 +83,21 @@ async function printText(context: Context, name: string, source: string, problem
   for (const problem of problems) await screen.print(annotation(problem))
 }
 
+/** Reads the Procfile too, if the file names one: next to the file, or in this folder. */
+async function readBeside(
+  source: Uint8Array | string,
+  name: string,
+  path: string,
+  { io }: Context,
+) {
+  const read = readServiceFile(source, name)
+  const procfile = read.file?.manual?.procfile
+  if (!procfile) return read
+  const folder = path === '-' ? io.cwd : dirname(resolve(io.cwd, path))
+  const text = await readFile(join(folder, procfile), 'utf8').catch(() => null)
+  return readServiceFile(source, name, { procfile: text })
+}
+
 export async function performValidate(
   options: ValidateOptions,
   context: Context,
@@ -90,7 +105,7 @@ export async function performValidate(
   const { screen } = context
   const source = await readSource(options.file, context)
   const name = options.file === '-' ? FILE_NAME : options.file
-  const { file, problems } = readServiceFile(source, name)
+  const { file, problems } = await readBeside(source, name, options.file, context)
   if (screen.json) await screen.printJson(problems)
   else await printText(context, name, Buffer.from(source).toString('utf8'), problems)
   if (!file) return EXIT.usage

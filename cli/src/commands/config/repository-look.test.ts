@@ -109,6 +109,6 @@ describe('what it makes of a folder is valid and says why', () => {
   it('a compose file alone means docker, and that it is not read is said', () => {
     const guess = guessServiceFile(look({ names: new Set(['compose.yaml']) }), undefined)
     expect(guess.recipe).toBe('docker')
-    expect(guess.reasons.join(' ')).toContain('compose.yaml is not read')
+    expect(guess.reasons.join(' ')).toContain('config init --from-compose')
   })
 })

@@ -23,7 +23,8 @@ export interface Guess {
   reasons: string[]
 }
 
-const COMPOSE_NAMES = [
+/** In the order in which compose looks for them. */
+export const COMPOSE_NAMES = [
   'compose.yaml',
   'compose.yml',
   'docker-compose.yml',
@@ -118,7 +119,7 @@ function dockerGuess(look: Look): Guess {
   else reasons.push('Port 3000 is a guess: put the one your program listens on.')
   const compose = COMPOSE_NAMES.find((name) => look.names.has(name))
   if (compose) {
-    reasons.push(`${compose} is not read: give each of its services a place under docker.services.`)
+    reasons.push(`${compose} is not read: berth config init --from-compose converts it.`)
   }
   const note = port === null ? ' # the port inside the container that your program listens on' : ''
   return {
@@ -206,6 +207,36 @@ function staticGuess(folder: string): Guess {
   }
 }
 
+/** Each line is a service; the steps before them are those of the language, if it is known. */
+function procfileGuess(look: Look, scripts: Scripts | null): Guess {
+  const { name, install, because } = packageManager(look.names)
+  const build = scripts?.build ? [`${name} run build`] : []
+  const steps = scripts
+    ? [install, ...build]
+    : look.hasComposer
+      ? ['composer install --no-dev --no-interaction']
+      : look.names.has('Gemfile.lock')
+        ? ['bundle config set --local path vendor/bundle', 'bundle install']
+        : []
+  const found = scripts ? ` and package.json (${because})` : ''
+  const unknown = ['    - echo "put your build here"']
+  return {
+    recipe: 'manual',
+    reasons: [
+      `Found Procfile${found}: Berth keeps the command of each line running. web must use $PORT.`,
+      steps.length > 0
+        ? `Before them: ${steps.join(', then ')}.`
+        : 'Nothing here says how it is built: put your own commands in place of the example.',
+    ],
+    lines: [
+      'manual:',
+      '  deploy:',
+      ...(steps.length > 0 ? steps.map((step) => `    - ${step}`) : unknown),
+      "  procfile: Procfile # web serves the environment's own address; release runs before the switch",
+    ],
+  }
+}
+
 function emptyManual(): Guess {
   return {
     recipe: 'manual',
@@ -223,6 +254,7 @@ function emptyManual(): Guess {
 /** null: nothing here that commands on the server could start. */
 function manualShape(look: Look): Guess | null {
   const scripts = readScripts(look.packageJson)
+  if (look.names.has('Procfile')) return procfileGuess(look, scripts)
   if (look.hasComposer && !scripts?.start) return phpGuess(look)
   if (scripts && (scripts.start || scripts.build)) return nodeGuess(look, scripts)
   return look.staticFolder === null ? null : staticGuess(look.staticFolder)

@@ -9,7 +9,16 @@ import {
 import { type Installation, startInstallation } from '../../testing/installation.ts'
 import { testIo } from '../../testing/io.ts'
 import { problem, type Scripted } from '../../testing/peer.ts'
-import { action, logLine, logRecord, phase, SHA, step, task } from '../../testing/samples.ts'
+import {
+  action,
+  logLine,
+  logRecord,
+  phase,
+  SHA,
+  scheduledRun,
+  step,
+  task,
+} from '../../testing/samples.ts'
 
 const LIST = 'GET /api/environments/101/actions'
 const RUNS = 'GET /api/environments/101/tasks'
@@ -72,10 +81,10 @@ describe('the list', () => {
       const { code, stdout, stderr } = await berth([...words, ...WHERE], { env })
       expect([code, stderr]).toEqual([0, ''])
       expect(stdout).toBe(
-        'seed\tLoad demo data\t-\t2026-11-15T09:13:48Z\tsucceeded\tenabled\t-\n' +
+        'seed\tLoad demo data\t-\t2026-11-15T09:13:48Z\tsucceeded\tenabled\t-\t-\t-\t-\t-\n' +
           'export-orders\tExport orders\texports/*.csv,exports/*.json\t2026-11-15T09:13:48Z' +
-          '\tfailed\tenabled\t-\n' +
-          "legacy-export\tlegacy-export\t-\t-\t-\tdisabled\tuses 'result: file'\n",
+          '\tfailed\tenabled\t-\t-\t-\t-\t-\n' +
+          "legacy-export\tlegacy-export\t-\t-\t-\tdisabled\tuses 'result: file'\t-\t-\t-\t-\n",
       )
     }
     expect(peer.asked(RUNS)[0]?.query.get('type')).toBe('action')
@@ -86,6 +95,53 @@ describe('the list', () => {
     const { code, stdout } = await berth(['actions', ...WHERE, '--json'], { env })
     expect([code, JSON.parse(stdout)]).toEqual([0, JSON.parse(JSON.stringify(ACTIONS))])
     expect(peer.asked(RUNS)).toEqual([])
+  })
+
+  it('shows schedules: when the next run is, or why there is none', async () => {
+    const { peer, env } = await installation()
+    const later = new Date(Date.now() + 5 * 3_600_000 + 60_000)
+    const next = `${later.toISOString().slice(0, 19)}Z`
+    const daily = { cron: '0 3 * * *', timezone: 'UTC', paused_reason: null, last_run: null }
+    const paused = { ...daily, timezone: 'Europe/Berlin', next_run_at: null }
+    peer.script(LIST, {
+      json: [
+        action('seed', { schedule: { ...daily, next_run_at: next } }),
+        action('sync', { schedule: { ...paused, paused_reason: `pr-42 is stopped.${HOSTILE}` } }),
+        action('wipe'),
+      ],
+    })
+    const piped = await berth(['actions', ...WHERE], { env })
+    expect(piped.stdout.split('\n').map((line) => line.split('\t').slice(7))).toEqual([
+      ['0 3 * * *', 'UTC', next, '-'],
+      ['0 3 * * *', 'Europe/Berlin', '-', expect.stringContaining('pr-42 is stopped.')],
+      ['-', '-', '-', '-'],
+      [],
+    ])
+    const shown = await berthInTerminal(['actions', ...WHERE], { env: { ...env, NO_COLOR: '1' } })
+    const lines = shown.stdout.split('\r\n')
+    expect(lines[0]).toMatch(/^NAME +TITLE +SCHEDULE +NEXT +ARTIFACTS +LAST$/)
+    expect(lines[1]).toMatch(/^seed +- +0 3 \* \* \* +in 5 h +- /)
+    expect(lines[2]).toMatch(/^sync +- +0 3 \* \* \* Europe\/Berlin +paused +- /)
+    expect(shown.stdout).toContain('The schedule of sync is paused: pr-42 is stopped.')
+    expect(controlCharacters(shown.stdout)).toEqual([])
+  })
+
+  it('shows what became of scheduled runs', async () => {
+    const { peer, env } = await installation()
+    const missed = { outcome: 'missed', reason: 'fra-1 is offline.', task_id: null, runs: 3 }
+    peer.script('GET /api/environments/101/actions/seed/runs', {
+      json: [
+        scheduledRun({ ...missed, task_status: null, last_due_at: '2026-11-18T09:12:30Z' }),
+        scheduledRun({ task_status: 'failed' }),
+      ],
+    })
+    peer.script('GET /api/environments/101/actions/wipe/runs', { json: [] })
+    const args = ['actions', 'history', 'seed', ...WHERE]
+    const { stdout } = await berthInTerminal(args, { env: { ...env, NO_COLOR: '1' } })
+    expect(stdout).toMatch(/Z to 2026-11-18T09:12:30Z +missed +3 +- +fra-1 is offline\./)
+    expect(stdout).toMatch(/Z +✗ failed +1 +830 +-/)
+    const unknown = await berth(['actions', 'history', 'wipe', ...WHERE], { env })
+    expect([unknown.code, unknown.stderr]).toEqual([5, expect.stringContaining("no action 'wipe'")])
   })
 
   it('a terminal: a table; a reason does not push the other rows apart', async () => {

@@ -12,14 +12,15 @@ import { statusMark, statusStyle } from '../../progress/progress.ts'
 import { taskHeader } from '../../progress/reporter.ts'
 import { printTask } from '../../progress/verdict.ts'
 import { CliError, EXIT, type ExitCode, usage } from '../../terminal/exit.ts'
-import { formatAgo } from '../../terminal/format.ts'
+import { formatAgo, formatSpan } from '../../terminal/format.ts'
 import { suggest } from '../../terminal/suggest.ts'
 import type { CellLike } from '../../terminal/terminal.ts'
 import { cleanText } from '../../terminal/text.ts'
 import { askYes, mayAsk } from '../prompt.ts'
 import { explainRefusal, flagsOf, parseWait, type WaitChoice, waitAndReport } from './deploy.ts'
 
-const pathOf = (target: Target): string => `/api/environments/${target.environment.id}/actions`
+export const pathOf = (target: Target): string =>
+  `/api/environments/${target.environment.id}/actions`
 
 /** The newest run of each action, as far back as one page goes. */
 interface Runs {
@@ -54,6 +55,27 @@ function artifactsText({ artifact_paths: paths }: Action): string {
   return paths.length === 1 ? paths[0] : `${paths[0]}, …`
 }
 
+function scheduleText({ schedule }: Action): string {
+  if (schedule === null) return '-'
+  return schedule.timezone === 'UTC' ? schedule.cron : `${schedule.cron} ${schedule.timezone}`
+}
+
+function nextCell({ schedule }: Action, now: number): CellLike {
+  if (schedule === null) return '-'
+  if (schedule.paused_reason !== null) return { text: 'paused', style: 'yellow' }
+  if (schedule.next_run_at === null) return '-'
+  const ms = Date.parse(schedule.next_run_at) - now
+  return ms <= 0 ? 'now' : `in ${formatSpan(ms)}`
+}
+
+/** Says under the table why a schedule does not run: the reasons are too long for a column. */
+async function notePauses({ screen }: Context, actions: readonly Action[]): Promise<void> {
+  for (const { name, schedule } of actions) {
+    if (!schedule?.paused_reason) continue
+    await screen.note(cleanText(`The schedule of ${name} is paused: ${schedule.paused_reason}`))
+  }
+}
+
 async function performActionsList(_: unknown, context: Context): Promise<ExitCode> {
   const { screen, io } = context
   const api = await context.connect()
@@ -61,19 +83,23 @@ async function performActionsList(_: unknown, context: Context): Promise<ExitCod
   const { items, raw } = await api.list(pathOf(target), Action)
   const isNeeded = !screen.json && items.length > 0
   const runs = isNeeded ? await readRuns(api, target) : { byName: new Map(), complete: true }
+  const hasSchedules = items.some(({ schedule }) => schedule !== null)
+  const times = hasSchedules ? ['SCHEDULE', 'NEXT'] : []
   await screen.printList({
     rows: items,
     raw,
-    header: ['NAME', 'TITLE', 'ARTIFACTS', 'LAST'],
+    header: ['NAME', 'TITLE', ...times, 'ARTIFACTS', 'LAST'],
     human: (action) => {
       const title = action.title === action.name ? '-' : action.title
       const name: CellLike = { text: action.name, style: 'bold' }
       if (!action.enabled) {
         const reason = `disabled: ${action.disabled_reason ?? 'no reason is known'}`
-        return [name, title, { text: reason, style: 'yellow', reaches: true }, '']
+        const empty = times.map(() => '')
+        return [name, title, { text: reason, style: 'yellow', reaches: true }, ...empty, '']
       }
       const last = lastCell(runs.byName.get(action.name), runs.complete, io.now())
-      return [name, title, artifactsText(action), last]
+      const when = hasSchedules ? [scheduleText(action), nextCell(action, io.now())] : []
+      return [name, title, ...when, artifactsText(action), last]
     },
     plain: (action) => {
       const last: Task | undefined = runs.byName.get(action.name)
@@ -85,12 +111,17 @@ async function performActionsList(_: unknown, context: Context): Promise<ExitCod
         last?.status ?? '',
         action.enabled ? 'enabled' : 'disabled',
         action.disabled_reason ?? '',
+        action.schedule?.cron ?? '',
+        action.schedule?.timezone ?? '',
+        action.schedule?.next_run_at ?? '',
+        action.schedule?.paused_reason ?? '',
       ]
     },
     empty:
       `${targetName(target)} has no actions. They are declared under 'actions' in ` +
       '.service.yml and come with a deployment.',
   })
+  if (!screen.json) await notePauses(context, items)
   return EXIT.done
 }
 
@@ -116,7 +147,7 @@ function parseActionsRun(invocation: Invocation): ActionsRunOptions {
 }
 
 /** Lists the existing actions when this one is not among them. */
-async function unknownAction(api: Api, target: Target, name: string, reported?: ApiFailure) {
+export async function unknownAction(api: Api, target: Target, name: string, reported?: ApiFailure) {
   const { items } = await api.list(pathOf(target), Action)
   const names = items.map((action) => action.name)
   if (reported && (names.length === 0 || names.includes(name))) return reported
@@ -143,7 +174,7 @@ async function explain(error: ApiFailure, api: Api, target: Target, name: string
 }
 
 /** Names as in .service.yml; any other word would be another path of the API. */
-const ACTION_NAME = /^[a-z][a-z0-9-]{0,63}$/
+export const ACTION_NAME = /^[a-z][a-z0-9-]{0,63}$/
 
 async function post(api: Api, target: Target, name: string, body: ActionStart): Promise<Finished> {
   const { value: task, raw } = await api.post(`${pathOf(target)}/${name}/tasks`, Task, {

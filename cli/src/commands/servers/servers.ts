@@ -19,6 +19,7 @@ import { formatAgo, formatBytes, formatSpan } from '../../terminal/format.ts'
 import type { Cell, Style } from '../../terminal/terminal.ts'
 import { cleanText } from '../../terminal/text.ts'
 import { invalidInput } from '../projects/projects.ts'
+import { describeBuilds } from './build-summary.ts'
 
 const STYLES: Partial<Record<Server['status'], readonly [string, Style]>> = {
   online: ['●', 'green'],
@@ -100,10 +101,15 @@ async function performServerShow(options: { name: string }, context: Context): P
     ['trust', describeTrust(server)],
     ['recipes', server.recipes.join(', ')],
     ['missing', missing.map((part) => `${part.name} (${part.reason})`).join(', ')],
+    ['builds', describeBuilds(server)],
+    ['task slots', describeTaskSlots(server)],
     ['environments', String(server.environment_count)],
   ])
   return EXIT.done
 }
+
+const describeTaskSlots = ({ settings, default_settings: usual }: Server): string =>
+  String(settings.task_slots ?? usual?.task_slots ?? '')
 
 /** From its last report; empty: it has not reported yet. */
 function describeUsage({ usage }: Server): string {

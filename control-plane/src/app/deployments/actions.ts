@@ -1,7 +1,8 @@
 // Actions: the list from the last successful deployment of an environment, and starting one. The environment is locked
 // first, so that the decision about its lock, protection and removal stays true until the commit.
-import { AppError, type Trigger } from '@berth/shared'
+import { AppError, SERVICE_FILE, type Trigger } from '@berth/shared'
 import type { ActionStart } from '@berth/shared/api'
+import type { Schedule } from '@berth/shared/service-file'
 import type { Action as WireAction } from '@berth/shared/wire'
 import { durationMs } from '@bufbuild/protobuf/wkt'
 import type { Context } from '../../context.ts'
@@ -24,6 +25,7 @@ import type { Change } from '../core/change.ts'
 import { change } from '../core/transaction.ts'
 import { assertDeployable, inProgress, serverNotReady, toOpenTask } from './deployments.ts'
 import { queueTask } from './queue.ts'
+import { type ScheduleView, viewSchedules } from './schedules.ts'
 import { getTask, type TaskView } from './tasks.ts'
 
 /** An agent's report, cut to the stored fields and lengths. */
@@ -38,13 +40,29 @@ export const toSyncedAction = (action: WireAction): SyncedAction => ({
   disabledReason: action.disabledReason,
 })
 
+/** The schedules of a report by action, with texts no longer than a file may have. */
+export const schedulesOf = (actions: readonly WireAction[]): Map<string, Schedule> =>
+  new Map(
+    actions.flatMap(({ name, schedule }) => {
+      if (!schedule) return []
+      const cron = schedule.cron.slice(0, SERVICE_FILE.cronCharacters)
+      const timezone = schedule.timezone.slice(0, SERVICE_FILE.timezoneCharacters)
+      return [[name, { cron, timezone }] as const]
+    }),
+  )
+
 export async function listActions(
   ctx: Context,
   caller: Caller,
   environmentId: number,
-): Promise<{ actions: SyncedAction[]; syncedAt: number }> {
+): Promise<{
+  actions: SyncedAction[]
+  syncedAt: number
+  schedules: ReadonlyMap<string, ScheduleView>
+}> {
   await loadEnvironment(ctx.db, caller, environmentId, 'read')
-  return findActions(ctx.db, environmentId)
+  const found = await findActions(ctx.db, environmentId)
+  return { ...found, schedules: await viewSchedules(ctx, environmentId, found.actions) }
 }
 
 export async function startAction(

@@ -4,9 +4,11 @@ import { ARTIFACTS, EVENTS, LOGS, SSH, TASKS } from '@berth/shared'
 import { Desired, FailureCode } from '@berth/shared/wire'
 import type { Context } from '../../context.ts'
 import { describeFailure } from '../../domain/deployments/failure.ts'
+import { taskTimeoutMs } from '../../domain/deployments/timeouts.ts'
 import { LIVE } from '../../limits/browser.ts'
 import { COMMIT_STATUSES } from '../../limits/forges.ts'
 import { ALERTS, MAIL } from '../../limits/installation.ts'
+import { SCHEDULES } from '../../limits/schedules.ts'
 import { deleteOldEvents } from '../../store/core/events.ts'
 import {
   type Attempt,
@@ -17,6 +19,7 @@ import {
   updateAttempt,
   updateReachability,
 } from '../../store/deployments/attempts.ts'
+import { deleteOldRuns } from '../../store/deployments/schedules.ts'
 import {
   findTask,
   listNeverSent,
@@ -42,10 +45,18 @@ import { sweepSignIns } from '../people/sign-in.ts'
 import { hasSession, inStartGrace } from '../servers/servers.ts'
 import { loseAttempt } from '../servers/sessions.ts'
 import { expireLogs } from './logs.ts'
+import { startDueActions } from './schedules.ts'
 import { offlineDeadline } from './tasks.ts'
 
 export async function passDeadlines(ctx: Context): Promise<void> {
-  await each(ctx, [failUnsentTasks, watchAttempts, giveUpLogs, decideOpenDeliveries, flushRefused])
+  await each(ctx, [
+    failUnsentTasks,
+    watchAttempts,
+    giveUpLogs,
+    startDueActions,
+    decideOpenDeliveries,
+    flushRefused,
+  ])
 }
 
 /** Runs them one after the other; the next tick retries a failed one, and the others still run. */
@@ -104,9 +115,7 @@ async function watchAttempt(ctx: Context, attempt: Attempt): Promise<void> {
   const now = ctx.clock.now()
   const agent = await findAgent(ctx.db, attempt.agentId)
   if (hasSession(ctx, agent)) {
-    const deadline = TASKS.timeoutMs + TASKS.backstopMs
-    const overdue = attempt.startedAt !== null && now - attempt.startedAt > deadline
-    if (overdue && attempt.desired === Desired.RUNNING) {
+    if (attempt.desired === Desired.RUNNING && (await isOverdue(ctx, attempt, now))) {
       // a backstop for the runner's own timeout; it only asks the agent to stop
       await stopAttempt(ctx.db, attempt.id)
       ctx.notifier.notify(agentTopic(attempt.agentId))
@@ -133,6 +142,16 @@ async function watchAttempt(ctx: Context, attempt: Attempt): Promise<void> {
   })
 }
 
+/** Waiting for a build slot does not count, as on the server. */
+async function isOverdue(ctx: Context, attempt: Attempt, now: number): Promise<boolean> {
+  if (attempt.startedAt === null || attempt.waitingSince !== null) return false
+  const ranMs = now - attempt.startedAt - attempt.waitedMs
+  if (ranMs <= TASKS.timeoutMs + TASKS.backstopMs) return false
+  const task = await findTask(ctx.db, attempt.taskId)
+  const server = task && (await findServer(ctx.db, task.serverId))
+  return ranMs > taskTimeoutMs(task?.type ?? 'deploy', server?.settings) + TASKS.backstopMs
+}
+
 /** After a day an incomplete log counts as truncated, so that the agent may forget the attempt. */
 async function giveUpLogs(ctx: Context): Promise<void> {
   const now = ctx.clock.now()
@@ -155,6 +174,7 @@ export async function sweep(ctx: Context): Promise<void> {
     ({ db }) => deleteOldSshCertificates(db, now - SSH.keptMs),
     ({ db }) => deleteOldReports(db, now - COMMIT_STATUSES.keptMs),
     expireLogs,
+    ({ db }) => deleteOldRuns(db, now - SCHEDULES.keptMs),
     ({ db }) => deleteOldArtifacts(db, now - ARTIFACTS.rememberedMs),
     sweepSignIns,
     trimAudit,

@@ -54,9 +54,10 @@ import { releaseHosts } from '../environments/hostname-claims.ts'
 import { destroyFormerCopy, endRemovalTask } from '../environments/removal.ts'
 import { recordArtifacts } from '../files/artifacts.ts'
 import { applySshSession } from '../ssh/sessions.ts'
-import { toSyncedAction } from './actions.ts'
+import { schedulesOf, toSyncedAction } from './actions.ts'
 import { recordLifecycle } from './lifecycle.ts'
 import { applyPlan, applyStep, closeOpenSteps } from './report-steps.ts'
+import { syncSchedules } from './schedules.ts'
 
 type Applied =
   /** `unknown`: ended attempts without a row. */
@@ -227,8 +228,13 @@ async function applyOwn(
       await applyServices(c, attempt, task, body.value, at)
       return false
     case 'actions': {
-      const actions = body.value.actions.slice(0, SERVICE_FILE.actions).map(toSyncedAction)
+      const reported = body.value.actions.slice(0, SERVICE_FILE.actions)
+      const actions = reported.map(toSyncedAction)
+      const environment = await lockEnvironment(c.db, task.environmentId)
       await saveActions(c.db, task.environmentId, attempt.fence, actions, c.now)
+      if (environment?.fence === attempt.fence) {
+        await syncSchedules(c, environment, schedulesOf(reported), actions)
+      }
       return false
     }
     case 'warning': {
@@ -277,8 +283,7 @@ async function applyAttempt(
   if (!event || !isAttemptState(attempt.state)) return false
   const step = moveAttempt(attempt.state, event)
   if (step.kind === 'nothing') {
-    if (changed.waitingFor)
-      await updateAttempt(c.db, attempt.id, { waitingFor: changed.waitingFor })
+    if (changed.state === attempt.state) await applyWait(c, attempt, task, changed)
     return false
   }
   const log = {
@@ -302,6 +307,8 @@ async function applyAttempt(
     exitCode: changed.exitCode ?? null,
     platformCheck: changed.platformCheck ? 1 : 0,
     waitingFor: changed.waitingFor || null,
+    waitingPlace: null,
+    waitingSince: null,
     ...(step.state === AttemptState.ACCEPTED ? { acceptedAt: c.now } : {}),
     ...(step.state === AttemptState.STARTING ? { startedAt: c.now } : {}),
     ...(ended ? { finishedAt: c.now, unreachableSince: null, ...log } : {}),
@@ -316,6 +323,26 @@ async function applyAttempt(
   if (ended) await closeOpenSteps(c, attempt.id, step.state)
   await moveTaskWith(ctx, c, attempt, task, step.state, changed, at)
   return ended
+}
+
+/** A running attempt waits for a build slot, or no longer does; an accepted one waits for another reason. */
+async function applyWait(
+  c: Change,
+  attempt: Attempt,
+  task: Task,
+  { waitingFor, waitingPlace }: AttemptChanged,
+): Promise<void> {
+  const isSame = (attempt.waitingFor ?? '') === waitingFor
+  if (isSame && (attempt.waitingPlace ?? 0) === waitingPlace) return
+  const isBuild = waitingFor === 'build'
+  const { waitingSince, waitedMs } = attempt
+  await updateAttempt(c.db, attempt.id, {
+    waitingFor: waitingFor || null,
+    waitingPlace: waitingPlace || null,
+    waitingSince: isBuild ? (waitingSince ?? c.now) : null,
+    waitedMs: isBuild || waitingSince === null ? waitedMs : waitedMs + (c.now - waitingSince),
+  })
+  emitTask(c, task, 'task.updated', { waiting_for: waitingFor || null })
 }
 
 /** A given-up removal succeeded after all: closes the environment unless a newer task began. */

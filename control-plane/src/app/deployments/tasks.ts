@@ -31,12 +31,12 @@ import { hasSession, inStartGrace } from '../servers/servers.ts'
 import { stopTask } from './stopping.ts'
 
 interface Waiting {
-  code: 'server' | 'environment' | 'dispatch'
+  code: 'server' | 'environment' | 'dispatch' | 'build_slot'
   message: string
   since: number
   deadline: number | null
   taskId: number | null
-  /** From 1, among the tasks that wait for the same busy server. */
+  /** From 1, among the tasks that wait for the same busy server, or for its build slots. */
   position: number | null
 }
 
@@ -113,7 +113,10 @@ async function viewTasks(
       )
     : []
   const queued = tasks.filter((t) => t.status === 'queued')
-  const serverIds = [...new Set(queued.map((t) => t.serverId))]
+  const waitsForBuild = (t: ShownTask): boolean =>
+    t.status === 'running' && attempts.get(t.id)?.waitingFor === 'build'
+  const building = tasks.filter(waitsForBuild)
+  const serverIds = [...new Set([...queued, ...building].map((t) => t.serverId))]
   const servers = new Map((await listServersById(db, serverIds)).map((s) => [s.id, s]))
   const agents = await listServerAgents(db, serverIds)
   const waitingIn = [...new Set(queued.map((t) => t.environmentId))]
@@ -133,7 +136,9 @@ async function viewTasks(
           ? (waitingBehind(task, open.get(task.environmentId)) ??
             waitingBehind(task, acting.get(task.environmentId)) ??
             explainWaiting(ctx, task, attempt, server, agents.get(server.id), places.get(task.id)))
-          : null,
+          : attempt && server && waitsForBuild(task)
+            ? waitingForBuild(task, attempt, server.name)
+            : null,
     }
   })
 }
@@ -156,6 +161,15 @@ function waitingBehind(task: ShownTask, open: Task | undefined): Waiting | undef
   const { id: taskId } = open
   const since = task.createdAt
   return { code: 'environment', message, since, deadline: null, taskId, position: null }
+}
+
+/** It runs, but its server builds others first. */
+function waitingForBuild(task: ShownTask, attempt: ShownAttempt, server: string): Waiting {
+  const place = attempt.waitingPlace ?? 1
+  const message = `${server} builds other deployments: place ${place} in line for a build slot.`
+  const since = attempt.waitingSince ?? task.startedAt ?? task.createdAt
+  const position = attempt.waitingPlace
+  return { code: 'build_slot', message, since, deadline: null, taskId: null, position }
 }
 
 /** Why a queued task has not started, as users see it. */

@@ -1,6 +1,13 @@
 // Changes and removes servers. A server that still holds environments cannot be removed; a revoked agent loses its
 // session and its certificate immediately.
-import { AppError, changeCeilings } from '@berth/shared'
+import {
+  AppError,
+  changeCeilings,
+  changeServerSettings,
+  findServerSettingsProblems,
+  invalidFields,
+  knownSize,
+} from '@berth/shared'
 import type { ServerPatch } from '@berth/shared/api'
 import type { Context } from '../../context.ts'
 import type { Caller } from '../../domain/core/access.ts'
@@ -41,12 +48,23 @@ export async function changeServer(
   await change(ctx, async (c) => {
     const server = await hold(c, id)
     const { organizationId } = server
+    const problems = findServerSettingsProblems(
+      asked.settings ?? {},
+      knownSize(server.host),
+      asked.name ?? server.name,
+    )
+    if (problems.length > 0) {
+      throw invalidFields(problems.map((one) => ({ ...one, field: `settings.${one.field}` })))
+    }
     await updateServer(c.db, id, {
       ...(asked.name === undefined ? {} : { name: asked.name }),
       ...(asked.hostname === undefined ? {} : { hostname: asked.hostname }),
       ...(asked.ssh_port === undefined ? {} : { sshPort: asked.ssh_port }),
       ...(asked.shell_enabled === undefined ? {} : { shellEnabled: asked.shell_enabled ? 1 : 0 }),
       ...(asked.limits ? { ceilings: changeCeilings(server.ceilings, asked.limits) } : {}),
+      ...(asked.settings
+        ? { settings: changeServerSettings(server.settings, asked.settings) }
+        : {}),
       ...(asked.paused === undefined ? {} : { paused: asked.paused ? 1 : 0 }),
     })
     await auditCaller(c, caller, organizationId, 'server.update', ['server', id], {

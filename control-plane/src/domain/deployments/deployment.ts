@@ -54,6 +54,8 @@ export function triggerWords(trigger: Trigger): string {
       return 'an assistant'
     case 'dashboard':
       return 'the dashboard'
+    case 'schedule':
+      return 'its schedule'
     case 'reconcile':
     case 'system':
       return 'Berth'

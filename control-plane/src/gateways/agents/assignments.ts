@@ -33,6 +33,7 @@ import { durationFromMs, timestampFromMs } from '@bufbuild/protobuf/wkt'
 import { readValuesForDispatch } from '../../app/environments/values.ts'
 import { trustedLines } from '../../app/forges/repository.ts'
 import type { Context } from '../../context.ts'
+import { taskTimeoutMs } from '../../domain/deployments/timeouts.ts'
 import type { Attempt } from '../../store/deployments/attempts.ts'
 import { findTask, type Task } from '../../store/deployments/tasks.ts'
 import { type Environment, findEnvironment } from '../../store/environments/environments.ts'
@@ -167,8 +168,7 @@ function makeSpec(
     systemVariables: systemVariables(environment),
     variablesRevision: BigInt(attempt.variablesRevision),
     limits: {
-      // the service file sets the timeout of an action, and the server reads it there
-      timeout: durationFromMs(task.type === 'action' ? TASKS.timeoutMaxMs : TASKS.timeoutMs),
+      timeout: durationFromMs(taskTimeoutMs(task.type, facts.server?.settings)),
       maxArtifactFiles: ARTIFACTS.files,
       maxArtifactBytes: BigInt(ARTIFACTS.bytes),
       killGrace: durationFromMs(TASKS.killGraceMs),

@@ -37,6 +37,7 @@ import { findAgent } from '../../store/servers/agents.ts'
 import { DesiredState } from './desired.ts'
 import { EdgeState } from './edge.ts'
 import { heartbeatMs, logPolicy } from './policy.ts'
+import { ServerSettingsState } from './server-settings.ts'
 import { TrustState } from './trust.ts'
 
 const INBOX = 64 // messages read ahead; the stream pauses beyond
@@ -83,6 +84,7 @@ export class AgentSession {
   #hasLogStream = false
   readonly #desired: DesiredState
   readonly #edge: EdgeState
+  readonly #settings: ServerSettingsState
   readonly #trust: TrustState
   #isTrustDue = false
   readonly #clock = new ClockOffset()
@@ -100,6 +102,7 @@ export class AgentSession {
       this.send({ case: 'assignments', value }),
     )
     this.#edge = new EdgeState(ctx, (value) => this.send({ case: 'edge', value }))
+    this.#settings = new ServerSettingsState(ctx, (value) => this.send({ case: 'settings', value }))
     this.#trust = new TrustState(ctx, identity.agentId, (value) =>
       this.send({ case: 'trust', value }),
     )
@@ -280,6 +283,7 @@ export class AgentSession {
     })
     await this.#trust.sendFirst(Number(hello.trustGeneration))
     await this.#edge.sendComplete(opened.agent.serverId)
+    await this.#settings.sendFirst(opened.agent.serverId)
     await dispatchTasks(this.#ctx, this.agentId, this.epoch)
     this.#desired.meet(opened.unknownAttempts)
     await this.#desired.sendComplete()
@@ -340,6 +344,7 @@ export class AgentSession {
       await this.#trust.sendChanges()
     }
     await this.#edge.sendChanges()
+    await this.#settings.sendChanges()
     await dispatchTasks(this.#ctx, this.agentId, this.epoch)
     await this.#desired.sendChanges()
   }

@@ -1,11 +1,35 @@
 // Serializes an action to the documented fields.
-import type { Action } from '@berth/shared/api'
+import type { Action, ScheduledRun } from '@berth/shared/api'
+import type { ScheduleView } from '../../app/deployments/schedules.ts'
 import type { SyncedAction } from '../../domain/deployments/action.ts'
-import { time } from './fields.ts'
+import type { ScheduledRun as StoredRun } from '../../store/deployments/schedules.ts'
+import { time, timeOrNull } from './fields.ts'
 
 const orNull = (text: string): string | null => (text === '' ? null : text)
 
-export const serializeAction = (action: SyncedAction, syncedAt: number): Action => ({
+export const serializeRun = (run: StoredRun): ScheduledRun => ({
+  outcome: run.outcome,
+  reason: run.reason,
+  due_at: time(run.dueAt),
+  last_due_at: time(run.lastDueAt),
+  runs: run.runs,
+  task_id: run.taskId,
+  task_status: run.taskStatus,
+})
+
+const serializeSchedule = (schedule: ScheduleView): Action['schedule'] => ({
+  cron: schedule.cron,
+  timezone: schedule.timezone,
+  next_run_at: timeOrNull(schedule.nextRunAt),
+  paused_reason: schedule.pausedReason,
+  last_run: schedule.lastRun && serializeRun(schedule.lastRun),
+})
+
+export const serializeAction = (
+  action: SyncedAction,
+  syncedAt: number,
+  schedule: ScheduleView | undefined,
+): Action => ({
   name: action.name,
   title: action.title,
   description: orNull(action.description),
@@ -15,5 +39,6 @@ export const serializeAction = (action: SyncedAction, syncedAt: number): Action 
   artifact_paths: action.artifactPaths,
   enabled: action.disabledReason === '',
   disabled_reason: orNull(action.disabledReason),
+  schedule: schedule ? serializeSchedule(schedule) : null,
   synced_at: time(syncedAt),
 })

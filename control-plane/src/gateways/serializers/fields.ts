@@ -1,6 +1,14 @@
 // Serializes rows to the documented fields: snake_case, UTC without fractions, "no value" as null. Only serializers
 // name response fields; routes call them and add nothing.
-import { defaultCeilings, knownSize, readCeilings, type StepStatus, VERSION } from '@berth/shared'
+import {
+  defaultCeilings,
+  defaultServerSettings,
+  knownSize,
+  readCeilings,
+  readServerSettings,
+  type StepStatus,
+  VERSION,
+} from '@berth/shared'
 import type {
   Me,
   Phase,
@@ -146,6 +154,8 @@ export function serializeServer(view: ServerView): Server {
     environment_count: environmentCount,
     limits: readCeilings(server.ceilings),
     default_limits: host && knownSize(host) ? defaultCeilings(host) : null,
+    settings: readServerSettings(server.settings),
+    default_settings: host && knownSize(host) ? defaultServerSettings(host) : null,
     usage: usage ? serializeUsage(usage) : null,
     trust: serializeTrust(view),
     created_at: time(server.createdAt),

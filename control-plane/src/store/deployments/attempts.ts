@@ -39,6 +39,8 @@ const SHOWN = [
   'taskId',
   'number',
   'waitingFor',
+  'waitingPlace',
+  'waitingSince',
   'failedStepId',
   'variablesRevision',
   'ackedLogSeq',

@@ -28,6 +28,7 @@ export const COLUMN_FACTS: Record<string, Record<string, ColumnFacts>> = {
     host: { note: 'What the agent said of its host, as JSON.' },
     shellEnabled: { type: 'Flag' },
     ceilings: { note: 'JSON of what an environment may use on it at most.' },
+    settings: { note: 'JSON of what builds may use, and of the numbers of slots.' },
     removedAt: { note: 'The row stays for its tasks; the name is free again.' },
   },
   serverUsage: {
@@ -139,6 +140,8 @@ export const COLUMN_FACTS: Record<string, Record<string, ColumnFacts>> = {
       note: "The stored log has a gap that the agent's digest does not know.",
     },
     logTruncated: { type: 'Flag' },
+    waitingPlace: { note: 'Among those that wait for a build slot; 1 is next.' },
+    waitedMs: { note: 'How long it has waited for build slots, without the current wait.' },
     releasedAt: { note: 'The agent has deleted everything of it but its tombstone.' },
   },
   audit: {
@@ -257,6 +260,14 @@ export const COLUMN_FACTS: Record<string, Record<string, ColumnFacts>> = {
     fence: {
       note: "Of the attempt that claimed it, or the newest one when the name was the environment's domain.",
     },
+  },
+  schedules: {
+    nextRunAt: { note: 'Null: it never runs, or its action is disabled.' },
+    problem: { note: 'Why this control plane cannot follow it.' },
+  },
+  scheduleRuns: {
+    outcome: { type: "'started' | 'skipped' | 'missed'" },
+    runs: { note: 'From due_at to last_due_at, if they did not start for the same reason.' },
   },
   artifacts: {
     fileId: { note: "Its name in the agent's store, and in the SSH verb." },

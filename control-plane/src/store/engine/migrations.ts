@@ -24,6 +24,8 @@ import { replicas } from '../migrations/0021-0030/0021-replicas.ts'
 import { hostKeys } from '../migrations/0021-0030/0022-host-keys.ts'
 import { lifecycle } from '../migrations/0021-0030/0023-lifecycle.ts'
 import { keptReleases } from '../migrations/0021-0030/0024-kept-releases.ts'
+import { schedules } from '../migrations/0021-0030/0027-schedules.ts'
+import { serverSettings } from '../migrations/0021-0030/0028-server-settings.ts'
 import type { Schema } from '../schema.ts'
 import type { Engine } from './db.ts'
 import type { Migration, Types } from './migration.ts'
@@ -52,6 +54,8 @@ const MIGRATIONS: readonly Migration[] = [
   hostKeys,
   lifecycle,
   keptReleases,
+  schedules,
+  serverSettings,
 ]
 const TYPES: Record<Engine, Types> = {
   sqlite: { id: 'integer primary key autoincrement' },

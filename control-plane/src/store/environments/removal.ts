@@ -5,6 +5,8 @@ import type { Db } from '../engine/db.ts'
 export async function closeEnvironment(db: Db, id: number, now: number): Promise<void> {
   await db.deleteFrom('variables').where('environmentId', '=', id).execute()
   await db.deleteFrom('variableChanges').where('environmentId', '=', id).execute()
+  await db.deleteFrom('schedules').where('environmentId', '=', id).execute()
+  await db.deleteFrom('scheduleRuns').where('environmentId', '=', id).execute()
   await db.deleteFrom('hosts').where('environmentId', '=', id).execute()
   await db
     .updateTable('pullRequests')

@@ -14,6 +14,7 @@ import type { Environment, Task } from '../../data.ts'
 import { Artifacts } from '../deployments/artifacts.tsx'
 import { lockReason } from './bits.tsx'
 import { EnvironmentFrame } from './frame.tsx'
+import { ActionSchedule } from './schedule.tsx'
 
 /** Files are shown for this many recent runs. */
 const SHOWN = 3
@@ -89,6 +90,7 @@ function One({
       }
     >
       {a.description && <p>{a.description}</p>}
+      {a.schedule && <ActionSchedule environment={e} name={a.name} schedule={a.schedule} />}
       {last ? (
         <p className="row">
           <TaskStatus of={last.status} />

@@ -19,6 +19,7 @@ import { bytes, count } from '../../format.ts'
 import { useOrganizationOf, usePermission } from '../../organization.ts'
 import { useId } from '../../params.ts'
 import { NotFound } from '../not-found.tsx'
+import { BuildSettings } from './build-settings.tsx'
 import { JoinCommand } from './join-command.tsx'
 import { ServerCharts } from './server-charts.tsx'
 import { AgentVersion, ServerState } from './servers.tsx'
@@ -50,6 +51,7 @@ export function ServerPage() {
             key={`${s.name} ${s.hostname} ${s.ssh_port} ${s.shell_enabled} ${s.paused}`}
             server={s}
           />
+          <BuildSettings key={JSON.stringify(s.settings)} server={s} />
           <Limits key={JSON.stringify(s.limits)} server={s} />
           <Certificates id={s.id} />
           <Danger server={s} />

@@ -2,10 +2,11 @@
 // what to check. The signal ends the build completely: the engine ends its processes when the connection is cut.
 import { randomUUID } from 'node:crypto'
 import { readFileSync } from 'node:fs'
+import { availableParallelism, totalmem } from 'node:os'
 import { basename } from 'node:path'
 import type { Readable } from 'node:stream'
+import { defaultServerSettings } from '@berth/shared'
 import { BUILDS } from '../../../limits/docker.ts'
-import { PROCESSES } from '../../../limits/machine.ts'
 import type { Engine } from '../engine.ts'
 import { EngineError, toEngineError } from '../engine-error.ts'
 import { listContext, listRecipe, resolveInside } from './context.ts'
@@ -46,14 +47,18 @@ export interface BuildOptions extends BuildObserver {
   signal?: AbortSignal | undefined
 }
 
-const BOUNDS: BuildBounds = { memoryBytes: PROCESSES.stepMemoryBytes, pids: BUILDS.pids }
+/** The default of this machine. */
+function ownBounds(): BuildBounds {
+  const size = { cpus: availableParallelism(), memoryBytes: totalmem() }
+  return { memoryBytes: defaultServerSettings(size).build_memory_bytes, pids: BUILDS.pids }
+}
 
 /** Throws a BuildError. */
 export async function buildImage(
   engine: Engine,
   options: BuildOptions,
 ): Promise<{ imageId: string }> {
-  const { signal, mark = randomUUID(), bounds = BOUNDS, dataRoot } = options
+  const { signal, mark = randomUUID(), bounds = ownBounds(), dataRoot } = options
   const fence = fenceBuild(mark, bounds, dataRoot)
   let outcome: BuildOutcome
   try {
@@ -66,8 +71,8 @@ export async function buildImage(
   }
   if (outcome.error === undefined && outcome.imageId) return { imageId: outcome.imageId }
   if (signal?.aborted) throw fromEngineError(toEngineError(new Error('aborted'), signal))
-  const limit = fence.isEffective ? bounds.memoryBytes : undefined
-  throw fromOutcome(outcome, { dockerfile: options.dockerfile, memoryBytes: limit })
+  const memory = fence.isEffective ? { memoryCause: fence.memoryCause } : {}
+  throw fromOutcome(outcome, { dockerfile: options.dockerfile, ...memory })
 }
 
 export function readDockerfile({

@@ -1,5 +1,6 @@
 // Turns a failed build into a sentence for a person. Pure.
 import { BUILDS } from '../../../limits/docker.ts'
+import type { MemoryCause } from '../../memory.ts'
 import { type EngineError, saysDiskFull } from '../engine-error.ts'
 import type { BuildOutcome } from './follower.ts'
 
@@ -18,6 +19,8 @@ export class BuildError extends Error {
   readonly exitCode: number | undefined
   /** Last lines of that step's output; `onText` got them before. */
   readonly lastLines: string
+  /** Why the kernel killed it; undefined if it was not killed, or had no limit. */
+  readonly memoryCause: MemoryCause | undefined
 
   constructor(kind: BuildErrorKind, message: string, facts: BuildFacts = {}) {
     super(message)
@@ -25,6 +28,7 @@ export class BuildError extends Error {
     this.step = facts.step
     this.exitCode = facts.exitCode
     this.lastLines = facts.lastLines ?? ''
+    this.memoryCause = facts.memoryCause
   }
 }
 
@@ -32,6 +36,7 @@ interface BuildFacts {
   step?: string | undefined
   exitCode?: number | undefined
   lastLines?: string
+  memoryCause?: MemoryCause | undefined
 }
 
 /** The build was cut off before it ended. */
@@ -44,12 +49,9 @@ export function fromEngineError({ kind, message }: EngineError): BuildError {
 
 interface BuildContext {
   dockerfile: string
-  /** Undefined when no command had a bound. */
-  memoryBytes: number | undefined
+  /** Undefined when no command had a limit. */
+  memoryCause?: MemoryCause
 }
-
-const gigabytes = (bytes: number): string =>
-  `than ${Math.round((bytes / GiB) * 10) / 10} GB of memory`
 
 /** The build ended without an image. */
 export function fromOutcome(outcome: BuildOutcome, context: BuildContext): BuildError {
@@ -64,14 +66,11 @@ export function fromOutcome(outcome: BuildOutcome, context: BuildContext): Build
     return new BuildError('disk_full', `The disk is full: ${subject} found no room.`, facts)
   }
   if (exitCode === KILLED || saysKilled(lastLines)) {
-    const limit = context.memoryBytes ? gigabytes(context.memoryBytes) : 'memory than there is'
-    const message = `The build was stopped by the kernel: ${subject} needed more ${limit}.`
-    return new BuildError('out_of_memory', message, facts)
+    const message = `The build was stopped by the kernel: ${subject} needed more memory than there is.`
+    return new BuildError('out_of_memory', message, { ...facts, memoryCause: context.memoryCause })
   }
   return new BuildError('build_failed', explain(clean(error), facts, context.dockerfile), facts)
 }
-
-const GiB = 1_024 ** 3
 
 /** 128 and SIGKILL. */
 const KILLED = 137
@@ -88,7 +87,7 @@ const saysKilled = (lines: string): boolean =>
   )
 
 /** `[2/4] RUN npm ci` → `RUN npm ci`, in backticks. */
-function nameOf(step: string | undefined): string {
+export function nameOf(step: string | undefined): string {
   if (!step) return 'the build'
   const name = step.replace(/^\[[^\]]*\] /, '').replace(/\s+/g, ' ')
   return `\`${name.length > BUILDS.nameLength ? `${name.slice(0, BUILDS.nameLength)}…` : name}\``

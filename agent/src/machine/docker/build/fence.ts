@@ -3,9 +3,16 @@
 // cgroup; we find it by a mark in its processes' environment and touch nothing unmarked. The mark is sent as NO_PROXY:
 // of the variables that BuildKit gives to a RUN, only the proxy ones are part of neither the cache's key nor the image.
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { BUILDS } from '../../../limits/docker.ts'
 import { findCgroupMounts } from '../../process/cgroups.ts'
+import {
+  type MemoryCause,
+  type MemoryCounters,
+  memoryCause,
+  readAvailableMemory,
+  readMemoryCounters,
+} from '../../memory.ts'
 
 const markOf = (mark: string): string => `berth-build-${mark}.invalid`
 
@@ -131,9 +138,48 @@ function bound(member: BuildProcess, { memoryBytes, pids, cpus }: BuildBounds): 
   return isBounded
 }
 
+/**
+ * What is known of a build whose RUN was killed. The engine removes its cgroup together with the counters, so they are
+ * read while it lives; version 2 adds them to the folder above, which stays.
+ */
+class MemoryEvidence {
+  readonly #folders = new Set<string>()
+  readonly #above = new Map<string, MemoryCounters>()
+  #isHit = false
+  #leastAvailable = 1
+
+  add(member: BuildProcess): void {
+    for (const [controller, folder] of foldersOf(member)) {
+      if (controller !== 'memory' && controller !== 'unified') continue
+      this.#folders.add(folder)
+      const above = dirname(folder)
+      if (!this.#above.has(above)) this.#above.set(above, readMemoryCounters(above))
+    }
+  }
+
+  sample(): void {
+    this.#leastAvailable = Math.min(this.#leastAvailable, readAvailableMemory())
+    for (const folder of this.#folders) {
+      const { hits, isFull } = readMemoryCounters(folder)
+      this.#isHit ||= hits > 0 || isFull
+    }
+  }
+
+  cause(): MemoryCause {
+    if (this.#isHit) return 'limit'
+    for (const [folder, before] of this.#above) {
+      const cause = memoryCause(before, readMemoryCounters(folder))
+      if (cause) return cause
+    }
+    return this.#leastAvailable < BUILDS.scarceMemory ? 'server' : 'limit'
+  }
+}
+
 export interface BuildFence {
   /** Whether the memory of at least one RUN was bounded. */
   readonly isEffective: boolean
+  /** For a RUN that the kernel killed. */
+  readonly memoryCause: MemoryCause
   stop(): void
 }
 
@@ -141,17 +187,25 @@ export interface BuildFence {
 export function fenceBuild(mark: string, bounds: BuildBounds, dataRoot?: string): BuildFence {
   const whole = { ...bounds, memoryBytes: Math.floor(bounds.memoryBytes) } // the kernel accepts no fractions
   const bounded = new Set<string>()
+  const evidence = new MemoryEvidence()
   const look = () => {
     for (const member of findBuildProcesses(mark, dataRoot)) {
-      if (!bounded.has(member.cgroups) && bound(member, whole)) bounded.add(member.cgroups)
+      if (!bounded.has(member.cgroups) && bound(member, whole)) {
+        bounded.add(member.cgroups)
+        evidence.add(member)
+      }
       write(`/proc/${member.pid}/oom_score_adj`, BUILDS.oomScore)
     }
+    evidence.sample()
   }
   const timer = setInterval(look, BUILDS.fenceMs)
   timer.unref()
   return {
     get isEffective() {
       return bounded.size > 0
+    },
+    get memoryCause() {
+      return evidence.cause()
     },
     stop: () => clearInterval(timer),
   }

@@ -1,9 +1,10 @@
-// Lists the actions of an environment, and starts one.
-import { Action, ActionParams, ActionStart, IdParams, Task } from '@berth/shared/api'
+// Lists the actions of an environment and their scheduled runs, and starts one.
+import { Action, ActionParams, ActionStart, IdParams, ScheduledRun, Task } from '@berth/shared/api'
 import { z } from 'zod'
 import { listActions, startAction } from '../../../app/deployments/actions.ts'
+import { listScheduledRuns } from '../../../app/deployments/schedules.ts'
 import type { Context } from '../../../context.ts'
-import { serializeAction } from '../../serializers/action.ts'
+import { serializeAction, serializeRun } from '../../serializers/action.ts'
 import { type Api, callerOf } from '../http/api.ts'
 import { triggerOf } from '../http/triggers.ts'
 import { serializeWholeTask } from './environment-tasks.ts'
@@ -20,8 +21,26 @@ export function actionRoutes(api: Api, ctx: Context): void {
       },
     },
     async (request) => {
-      const { actions, syncedAt } = await listActions(ctx, callerOf(request), request.params.id)
-      return actions.map((action) => serializeAction(action, syncedAt))
+      const listed = await listActions(ctx, callerOf(request), request.params.id)
+      return listed.actions.map((action) =>
+        serializeAction(action, listed.syncedAt, listed.schedules.get(action.name)),
+      )
+    },
+  )
+  api.get(
+    '/api/environments/:id/actions/:name/runs',
+    {
+      config: { needs: 'read' },
+      schema: {
+        summary: 'What became of the scheduled runs of an action, newest first',
+        params: ActionParams,
+        response: { 200: z.array(ScheduledRun) },
+      },
+    },
+    async (request) => {
+      const { id, name } = request.params
+      const runs = await listScheduledRuns(ctx, callerOf(request), id, name)
+      return runs.map(serializeRun)
     },
   )
   api.post(

@@ -2,8 +2,9 @@
 import { ActionStart, Id, VariablesPatch } from '@berth/shared/api'
 import { z } from 'zod'
 import { listActions, startAction } from '../../../app/deployments/actions.ts'
+import { listScheduledRuns } from '../../../app/deployments/schedules.ts'
 import { changeVariables, listEnvironmentVariables } from '../../../app/environments/variables.ts'
-import { serializeAction } from '../../serializers/action.ts'
+import { serializeAction, serializeRun } from '../../serializers/action.ts'
 import { serializeWholeTask } from '../../serializers/dashboard.ts'
 import { serializeVariable } from '../../serializers/environment.ts'
 import { call, router } from '../base.ts'
@@ -26,9 +27,18 @@ export const variableRouter = router({
 
 export const actionRouter = router({
   list: call.input(One).query(async ({ ctx: { ctx, caller }, input }) => {
-    const { actions, syncedAt } = await listActions(ctx, caller, input.environment_id)
-    return { actions: actions.map((action) => serializeAction(action, syncedAt)) }
+    const listed = await listActions(ctx, caller, input.environment_id)
+    const actions = listed.actions.map((action) =>
+      serializeAction(action, listed.syncedAt, listed.schedules.get(action.name)),
+    )
+    return { actions }
   }),
+  runs: call
+    .input(z.strictObject({ environment_id: Id, name: z.string().max(64) }))
+    .query(async ({ ctx: { ctx, caller }, input }) => {
+      const runs = await listScheduledRuns(ctx, caller, input.environment_id, input.name)
+      return { runs: runs.map(serializeRun) }
+    }),
   run: call
     .meta({ policy: 'deploy' })
     .input(z.strictObject({ environment_id: Id, name: z.string().max(64), ...ActionStart.shape }))
