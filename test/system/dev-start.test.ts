@@ -281,12 +281,7 @@ async function deployContainer(of: FixtureEngine): Promise<void> {
   expect(done.code, done.out).toBe(0)
   expect(await runningContainers(of)).toHaveLength(1)
   const asked = { Image: BUSYBOX_IMAGE, Cmd: ['/bin/sh', '-c', 'exec sleep 3600'] }
-  const { text } = await callEngine(
-    of.socket,
-    'POST',
-    '/containers/create',
-    JSON.stringify(asked),
-  )
+  const { text } = await callEngine(of.socket, 'POST', '/containers/create', JSON.stringify(asked))
   neighbour = `/containers/${(JSON.parse(text) as { Id: string }).Id}`
   await callEngine(of.socket, 'POST', `${neighbour}/start`)
 }

@@ -7,6 +7,7 @@ import { FailureCode } from '@berth/shared/wire'
 import { PROCESSES } from '../../limits/machine.ts'
 import { measureDiskSpace } from '../../machine/disk-space.ts'
 import { insideFolder } from '../../machine/files.ts'
+import { type MemoryCause, memoryCause } from '../../machine/memory.ts'
 import { Cgroup, type CgroupBounds, detectCgroups } from '../../machine/process/cgroups.ts'
 import {
   type CommandStart,
@@ -21,7 +22,6 @@ import {
   confineCommand,
   toolPath,
 } from '../../machine/process/confinement.ts'
-import { type MemoryCause, memoryCause } from '../../machine/memory.ts'
 import {
   endTree,
   listTree,

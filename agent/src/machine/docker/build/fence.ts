@@ -5,7 +5,6 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { BUILDS } from '../../../limits/docker.ts'
-import { findCgroupMounts } from '../../process/cgroups.ts'
 import {
   type MemoryCause,
   type MemoryCounters,
@@ -13,6 +12,7 @@ import {
   readAvailableMemory,
   readMemoryCounters,
 } from '../../memory.ts'
+import { findCgroupMounts } from '../../process/cgroups.ts'
 
 const markOf = (mark: string): string => `berth-build-${mark}.invalid`
 
