@@ -311,7 +311,16 @@ function checkVolumes(root: TreeNode, services: Service[], report: Report): void
   }
 }
 
-const PROCESS_KEYS = ['dir', 'env', 'variables', 'memory', 'cpus', 'stop_timeout', 'restart', 'drain']
+const PROCESS_KEYS = [
+  'dir',
+  'env',
+  'variables',
+  'memory',
+  'cpus',
+  'stop_timeout',
+  'restart',
+  'drain',
+]
 const SHAPES = [...TARGETS.manual, 'run']
 
 /** `kept` have their command in the Procfile. */
