@@ -1,10 +1,10 @@
 // Step `tools`: selects the runtimes of `manual.tools` before any command of the repository runs. A version that the
 // server itself has is used as it is; others are installed by mise, as the environment's account and into its home. The
 // folders it names are in PATH only after the rights are dropped (confinement.ts), because the account can write there.
-import { hostname } from 'node:os'
 import type { Step } from '@berth/shared/service-file'
 import { FailureCode } from '@berth/shared/wire'
 import { askVersion } from '../../machine/process/program-version.ts'
+import { serverName } from '../../machine/server-settings.ts'
 import { findMise } from '../../machine/tool-manager.ts'
 import type { Attempt } from '../attempt.ts'
 import { StepFailure } from '../failure.ts'
@@ -25,7 +25,7 @@ const failed = (code: FailureCode, message: string): StepFailure => new StepFail
 
 function requireMise(attempt: Attempt, missing: string[], found: string[]): string {
   const mise = findMise(attempt.settings)
-  const wanted = `Server ${hostname()} has no ${missing.join(' and no ')}${found.length > 0 ? ` (it has ${found.join(', ')})` : ''}`
+  const wanted = `Server ${serverName(attempt.settings)} has no ${missing.join(' and no ')}${found.length > 0 ? ` (it has ${found.join(', ')})` : ''}`
   if (mise === undefined) {
     throw failed(
       FailureCode.CAPABILITY_MISSING,
