@@ -6,9 +6,9 @@ import { alternatives, join, type Path, quoted, type Report, type Span, shown } 
 import { isReference } from './references.ts'
 import { isIgnoredKey } from './schema.ts'
 import { suggest } from './suggestion.ts'
-import type { Entry, ListNode, MapNode, ScalarNode, TreeNode } from './tree.ts'
 import { looksLikeSecret } from './variables.ts'
 import { type Fault, schemaWords, type Words, wordsOf } from './vocabulary.ts'
+import type { Entry, ListNode, MapNode, ScalarNode, TreeNode } from './yaml/tree.ts'
 
 /** The location of a value; if the value is not written, its key. */
 interface Place {

@@ -6,7 +6,7 @@ import { expect, it } from 'vitest'
 import { parse } from 'yaml'
 import { formatProblems, readServiceFile, routes } from './index.ts'
 import { startReport } from './problem.ts'
-import { readTree, type TreeNode } from './tree.ts'
+import { readTree, type TreeNode } from './yaml/tree.ts'
 
 const folder = new URL('../../../test/fixtures/service-yml/', import.meta.url)
 const examples = readdirSync(folder)

@@ -6,6 +6,7 @@ import { referencesIn } from './references.ts'
 import { addressOf, defaultService, sameAddress } from './routes.ts'
 import { RESULT_REPLACED } from './schema.ts'
 import { suggest } from './suggestion.ts'
+import { NAME } from './values.ts'
 import {
   childOf,
   type Entry,
@@ -15,8 +16,7 @@ import {
   type MapNode,
   type TreeNode,
   textOf,
-} from './tree.ts'
-import { NAME } from './values.ts'
+} from './yaml/tree.ts'
 
 interface Service {
   name: string

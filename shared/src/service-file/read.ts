@@ -8,7 +8,7 @@ import { FILE_NAME, type Problem, type Report, shown, startReport } from './prob
 import { mergeProcfile, readProcfile } from './procfile.ts'
 import { serviceFileSchema } from './schema.ts'
 import type { ServiceFile } from './service-file.ts'
-import { childOf, entryOf, readTree, type TreeNode, textOf } from './tree.ts'
+import { childOf, entryOf, readTree, type TreeNode, textOf } from './yaml/tree.ts'
 
 interface ReadFile {
   /** Undefined if there is any error. */

@@ -1,7 +1,7 @@
 // Messages for errors of the YAML parser. Its own texts require knowledge of the grammar and are never shown; an error
 // that is not listed here still gets a message.
 import type { YAMLError } from 'yaml'
-import { quoted, shown } from './problem.ts'
+import { quoted, shown } from '../problem.ts'
 
 export const SECOND_DOCUMENT =
   "the file must hold one document; remove the second '---' and what follows"

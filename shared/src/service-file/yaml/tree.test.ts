@@ -1,9 +1,9 @@
 // The limits at the boundary and one above, bombs, and the expansion compared with the YAML library's own.
 import { describe, expect, it } from 'vitest'
 import { parse } from 'yaml'
-import { SERVICE_FILE } from '../limits/limits.ts'
-import { readServiceFile } from './index.ts'
-import { startReport } from './problem.ts'
+import { SERVICE_FILE } from '../../limits/limits.ts'
+import { readServiceFile } from '../index.ts'
+import { startReport } from '../problem.ts'
 import { readTree, type TreeNode } from './tree.ts'
 
 function expand(source: string): { value?: unknown; problems: string[] } {

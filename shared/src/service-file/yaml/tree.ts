@@ -15,9 +15,9 @@ import {
   Parser,
   type YAMLMap,
 } from 'yaml'
-import { SERVICE_FILE } from '../limits/limits.ts'
-import { join, type Path, type Report, type Span, shown } from './problem.ts'
-import { SECOND_DOCUMENT, unknownAlias, yamlSentence } from './yaml-messages.ts'
+import { SERVICE_FILE } from '../../limits/limits.ts'
+import { join, type Path, type Report, type Span, shown } from '../problem.ts'
+import { SECOND_DOCUMENT, unknownAlias, yamlSentence } from './messages.ts'
 
 export interface ScalarNode {
   kind: 'scalar'
