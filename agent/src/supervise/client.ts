@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { VERSION } from '@berth/shared'
 import { PROCESSES } from '../limits/machine.ts'
+import { readProcess } from '../machine/process/processes.ts'
 import { SYSTEM_PATH } from '../machine/process/programs.ts'
 import { type AgentSettings, compiledDir, settingsEnvironment } from '../settings.ts'
 
@@ -125,7 +126,14 @@ export async function ensureSupervisor(settings: AgentSettings): Promise<void> {
   await requestSupervisor(settings, { do: 'ping' })
 }
 
-/** Ends the supervisor; services continue. Returns false when none ran. */
+/** Ends the supervisor and waits until it is gone; services continue. Returns false when none ran. */
 export async function endSupervisor(settings: Pick<AgentSettings, 'runDir'>): Promise<boolean> {
-  return (await askSupervisor(settings, { do: 'end' })) !== undefined
+  const found = await askSupervisor(settings, { do: 'ping' })
+  if ((await askSupervisor(settings, { do: 'end' })) === undefined) return false
+  const pid = found?.ok ? found.pid : undefined
+  for (const end = performance.now() + PROCESSES.supervisorMs; performance.now() < end; ) {
+    if (pid === undefined || readProcess(pid) === undefined) break
+    await delay(PROCESSES.endPollMs)
+  }
+  return true
 }

@@ -16,7 +16,7 @@ import {
 import { isSameProcess } from '../machine/process/processes.ts'
 import { signalProcess } from '../machine/process/signals.ts'
 import type { AgentSettings } from '../settings.ts'
-import { askSupervisor, ensureSupervisor, requestSupervisor } from './client.ts'
+import { askSupervisor, endSupervisor, ensureSupervisor, requestSupervisor } from './client.ts'
 import {
   type Instructions,
   isSupervised,
@@ -217,6 +217,7 @@ export async function stopAllServices(settings: AgentSettings): Promise<number> 
   try {
     const rows = ledger.listProcesses()
     for (const row of rows) await stopService(settings, instructionsOf(row))
+    await endSupervisor(settings)
     return rows.length
   } finally {
     ledger.close()
