@@ -38,7 +38,7 @@ test('an action is listed, asks, runs, and its output is what stdout gets', asyn
     expect(ran, ran.stderr).toMatchObject({ code: 0, stdout: '200 orders\n' })
     const { stdout } = await berth(['actions', ...where], { env })
     expect(stdout).toMatch(
-      /^seed\tLoad demo data\t-\t-\t-\tenabled\t-\nwipe\tWipe\t-\t\S+Z\tsucceeded/,
+      /^seed\tLoad demo data\t-\t-\t-\tenabled\t-\t-\t-\t-\t-\nwipe\tWipe\t-\t\S+Z\tsucceeded/,
     )
   } finally {
     await p.close()
