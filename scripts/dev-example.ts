@@ -111,8 +111,9 @@ export async function deployExample(
   }
   const path = `/api/projects/${project.id}/environments`
   const known = (await api.get<Environment[]>(path)).find((e) => e.identifier === 'main')
-  const environment =
-    known ?? (await api.post<Environment>(path, { identifier: 'main', branch: 'main' }))
+  // the guide deploys by hand: a deployment that a commit starts by itself would refuse that one
+  const wanted = { identifier: 'main', branch: 'main', auto_deploy: false }
+  const environment = known ?? (await api.post<Environment>(path, wanted))
   const started = await api.post<Task>(`/api/environments/${environment.id}/tasks`)
   const task = await until('the deployment', async () => {
     const now = await api.get<Task>(`/api/tasks/${started.id}`)

@@ -1,7 +1,7 @@
 // Decides which waiting attempts start now, which must end first and which have waited too long. Pure. A deployment that
 // builds, or waits for a build slot, leaves its task slot to others, and goes on afterwards without waiting for one, so
-// nothing can block it. Invariants: at most one attempt per environment is between STARTING and its end; the newest fence wins, so even a faulty control
-// plane cannot make two deployments of one environment overlap.
+// nothing can block it. Invariants: at most one attempt per environment is between STARTING and its end; the newest fence
+// wins, so even a faulty control plane cannot make two deployments of one environment overlap.
 import { AttemptState, Desired } from '@berth/shared/wire'
 import { SLOTS } from '../limits/machine.ts'
 

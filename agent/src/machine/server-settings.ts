@@ -23,14 +23,8 @@ export interface OwnServer {
   taskSlots: number
 }
 
-interface Kept {
-  name: string
-  buildMemoryBytes: number
-  buildCpus: number
-  buildTimeoutMs: number
-  buildSlots: number
-  taskSlots: number
-}
+/** As sent: zero or an empty name for what is not set. */
+type Kept = { [Key in keyof OwnServer]: NonNullable<OwnServer[Key]> }
 
 const fileOf = ({ stateDir }: Place): string => join(stateDir, 'server.json')
 

@@ -98,20 +98,26 @@ export async function stopService(settings: AgentSettings, of: Instructions): Pr
   return performance.now() - startedAt
 }
 
+/** Returns whether the process has ended. */
+const awaitEnd = async ({ pid, startTicks }: Process, ms: number): Promise<boolean> =>
+  (await until(() => (isSameProcess(pid, startTicks) ? undefined : true), ms)) === true
+
+interface Process {
+  pid: number
+  startTicks: string
+}
+
 /** A supervisor of before 1.16 has one service and ends it on SIGTERM. */
 async function endFormer({ supervisor }: ServiceState, of: Instructions): Promise<void> {
-  const { pid, startTicks } = supervisor
-  const isGone = (): true | undefined => (isSameProcess(pid, startTicks) ? undefined : true)
-  signalProcess(pid, 'SIGTERM')
-  const bound = of.stopTimeoutMs + PROCESSES.supervisorMs
-  if (!(await until(isGone, bound)) && !isGone()) signalProcess(pid, 'SIGKILL')
-  await until(isGone, PROCESSES.supervisorMs)
+  signalProcess(supervisor.pid, 'SIGTERM')
+  if (await awaitEnd(supervisor, of.stopTimeoutMs + PROCESSES.supervisorMs)) return
+  signalProcess(supervisor.pid, 'SIGKILL')
+  await awaitEnd(supervisor, PROCESSES.supervisorMs)
 }
 
 /** It ends by itself once its command has. */
-async function endKeeper({ pid, startTicks }: { pid: number; startTicks: string }): Promise<void> {
-  const isGone = (): true | undefined => (isSameProcess(pid, startTicks) ? undefined : true)
-  if (!(await until(isGone, PROCESSES.drainMs))) signalProcess(pid, 'SIGKILL')
+async function endKeeper(keeper: Process): Promise<void> {
+  if (!(await awaitEnd(keeper, PROCESSES.drainMs))) signalProcess(keeper.pid, 'SIGKILL')
 }
 
 export interface Revival {

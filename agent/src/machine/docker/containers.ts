@@ -248,6 +248,17 @@ export async function inspectContainer(engine: Engine, id: string): Promise<Obse
   return raw && toObserved(raw)
 }
 
+/** The first replica that runs. */
+export async function findRunning<T extends { containerId: string }>(
+  engine: Engine,
+  replicas: T[],
+): Promise<T | undefined> {
+  for (const replica of replicas) {
+    if ((await inspectContainer(engine, replica.containerId))?.state === 'running') return replica
+  }
+  return undefined
+}
+
 /** By a name that we would have given it. Ignores a container of that name that another program made. */
 export async function inspectOwned(
   engine: Engine,

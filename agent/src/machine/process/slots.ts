@@ -1,7 +1,7 @@
-// Limits how many builds and pulls (and supervisors: one) a server runs concurrently, across processes. Two kinds of small files in
-// runDir/slots, each named after its process: `wait` is a place in line, `hold` a slot. Invariants: a caller enters
-// only if, after it made its `hold`, it sees no more of them than slots, so the last of too many always backs off;
-// every reader ignores and removes the file of a dead process.
+// Limits how many builds and pulls (and supervisors: one) a server runs concurrently, across processes. Two kinds of
+// small files in runDir/slots, each named after its process: `wait` is a place in line, `hold` a slot. Invariants: a
+// caller enters only if, after it made its `hold`, it sees no more of them than slots, so the last of too many always
+// backs off; every reader ignores and removes the file of a dead process.
 import { randomBytes } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

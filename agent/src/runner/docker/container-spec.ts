@@ -3,11 +3,11 @@
 // to the engine can read, holds only PORT (and more only for an image without a shell).
 import type { DockerService } from '@berth/shared/service-file'
 import type { Limits } from '../plan/ceilings.ts'
-import type { Values } from '../plan/variable-files.ts'
+import { LAUNCH, type Values } from '../plan/variable-files.ts'
 
 /** Paths inside the container where files are mounted. */
 const INSIDE = {
-  launch: '/run/berth/launch.sh',
+  launch: LAUNCH,
   shell: '/run/berth/variables.sh',
   env: '/run/berth/variables.env',
 } as const

@@ -6,12 +6,11 @@ import { EngineError } from '../../machine/docker/engine-error.ts'
 import { type RunningExec, startExec } from '../../machine/docker/exec.ts'
 import type { CommandCheck, HealthSample } from '../../machine/process/health.ts'
 import { type Attempt, hasMarkerOf } from '../attempt.ts'
+import { LAUNCH } from '../plan/variable-files.ts'
 import { endExec } from '../steps/action.ts'
 import { awaitEnding } from '../steps/command.ts'
 import { shownCommand, startExcerpt } from '../steps/health-command.ts'
 import { dockerOf } from './docker-context.ts'
-
-const LAUNCH = '/run/berth/launch.sh'
 
 /** An image without a shell has its variables in its configuration, and can run only a list of words. */
 async function argvIn(engine: Engine, id: string, { command }: CommandCheck): Promise<string[]> {

@@ -1,4 +1,5 @@
 // What a build or a command of the repository may use, who set it, and what to say when it was not enough. PURE.
+import { GiB, MiB } from '@berth/shared/units'
 import { describeSize } from './ceilings.ts'
 
 /** Which limit is the lowest, and so the one that counts. */
@@ -15,7 +16,7 @@ export const lowestLimit = (limits: { server: number; environment: number }): Me
     ? { bytes: limits.environment, setBy: 'environment' }
     : { bytes: limits.server, setBy: 'server' }
 
-/** Why the kernel ended a process: at the limit that Berth set, or because the whole server had no memory left. */
+/** As `MemoryCause` of the machine: at the limit that Berth set, or because the whole server had no memory left. */
 export type MemoryCause = 'limit' | 'server'
 
 interface Stop {
@@ -26,9 +27,6 @@ interface Stop {
   server: string
   serverBytes: number
 }
-
-const GiB = 1_024 ** 3
-const MiB = 1_024 ** 2
 
 /** As the client reads it: 8g, 768m. */
 const asFlag = (bytes: number): string =>

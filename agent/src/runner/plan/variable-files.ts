@@ -3,6 +3,9 @@
 // else.
 export type Values = ReadonlyMap<string, string>
 
+/** In a container: gives the command that follows it the variables of its service. */
+export const LAUNCH = '/run/berth/launch.sh'
+
 export const quoteShell = (value: string): string => `'${value.replaceAll("'", "'\\''")}'`
 
 /** `KEY='value'`: a shell reads back any text without NUL, including newlines. */

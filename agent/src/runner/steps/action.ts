@@ -5,7 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { Action } from '@berth/shared/service-file'
 import { FailureCode, LogSource } from '@berth/shared/wire'
 import { PROCESSES } from '../../limits/machine.ts'
-import { inspectContainer } from '../../machine/docker/containers.ts'
+import { findRunning } from '../../machine/docker/containers.ts'
 import type { Engine } from '../../machine/docker/engine.ts'
 import { type RunningExec, startExec } from '../../machine/docker/exec.ts'
 import {
@@ -20,10 +20,9 @@ import { dockerOf } from '../docker/docker-context.ts'
 import { Interrupted, StepFailure } from '../failure.ts'
 import { findAction, toStep } from '../plan/action.ts'
 import { type DockerPlan, isDockerPlan, isManualPlan, type RunningContainer } from '../plan/plan.ts'
+import { LAUNCH } from '../plan/variable-files.ts'
 import { awaitEnding, type CommandResult, runListedStep, shown } from './command.ts'
 import { runInLast } from './destroy.ts'
-
-const LAUNCH = '/run/berth/launch.sh'
 
 export function actionOf(attempt: Attempt): Action {
   const { kind, environment } = attempt.spec
@@ -58,17 +57,16 @@ export async function runAction(attempt: Attempt): Promise<CommandResult> {
 const failed = (code: FailureCode, message: string, exitCode?: number): StepFailure =>
   new StepFailure(code, message, { exitCode, isCheck: false })
 
-/** The first replica that runs. */
-export async function findRunning(
+/** Where the action runs. */
+export const containerOf = (
   engine: Engine,
   { services }: DockerPlan,
-  service: string | null,
-): Promise<RunningContainer | undefined> {
-  for (const running of services.filter((found) => found.service === service)) {
-    if ((await inspectContainer(engine, running.containerId))?.state === 'running') return running
-  }
-  return undefined
-}
+  { service }: Action,
+): Promise<RunningContainer | undefined> =>
+  findRunning(
+    engine,
+    services.filter((found) => found.service === service),
+  )
 
 async function runInContainer(
   attempt: Attempt,
@@ -76,7 +74,7 @@ async function runInContainer(
   last: DockerPlan,
 ): Promise<CommandResult> {
   const { engine } = dockerOf(attempt)
-  const row = await findRunning(engine, last, action.service)
+  const row = await containerOf(engine, last, action)
   if (!row) {
     const service = action.service ?? 'Its service'
     throw failed(FailureCode.STEP_FAILED, `${service} does not run. Deploy the environment again.`)

@@ -16,7 +16,7 @@ import { dockerOf } from '../docker/docker-context.ts'
 import { Interrupted, StepFailure } from '../failure.ts'
 import { readPatterns, TooManyPatterns, whyUnfit } from '../plan/artifact-patterns.ts'
 import { type DockerPlan, isDockerPlan } from '../plan/plan.ts'
-import { actionOf, findRunning } from './action.ts'
+import { actionOf, containerOf } from './action.ts'
 import { runInLast } from './destroy.ts'
 
 type Declared = NonNullable<Action['artifacts']>
@@ -125,7 +125,7 @@ async function copyFromContainer(
 ): Promise<void> {
   const { engine } = dockerOf(attempt)
   const { signal } = attempt.interruption
-  const row = await findRunning(engine, last, action.service)
+  const row = await containerOf(engine, last, action)
   if (!row) throw failed(`${action.service ?? 'Its service'} does not run.`)
   const patterns = readPatterns(declared.paths)
   try {

@@ -1,8 +1,8 @@
 // `shell` and `exec` in the running container of a service. The variables come from the mounted file, as for the
 // service itself; the container's limits and isolation apply to the command.
 import { SSH_SESSIONS } from '../../limits/ssh.ts'
-import { hasShell, inspectContainer } from '../../machine/docker/containers.ts'
-import { type Engine, openEngine } from '../../machine/docker/engine.ts'
+import { findRunning, hasShell } from '../../machine/docker/containers.ts'
+import { openEngine } from '../../machine/docker/engine.ts'
 import { talkToExec } from '../../machine/docker/exec-session.ts'
 import type { Masker } from '../../machine/masking/mask.ts'
 import {
@@ -12,6 +12,7 @@ import {
   signalMembers,
 } from '../../machine/process/process-tree.ts'
 import type { DockerPlan, RunningContainer } from '../../runner/plan/plan.ts'
+import { LAUNCH } from '../../runner/plan/variable-files.ts'
 import type { AgentSettings } from '../../settings.ts'
 import { maskedOutput } from '../sessions/masked-output.ts'
 import type { Output } from '../sessions/output.ts'
@@ -19,7 +20,6 @@ import { type Job, SESSION_MARKER } from '../sessions/session-start.ts'
 import { NOT_AVAILABLE, Refusal, type Verb } from './commands.ts'
 import type { Work } from './work.ts'
 
-const LAUNCH = '/run/berth/launch.sh'
 /** Prefers bash if the image has it. */
 const SHELL = ['/bin/sh', '-c', 'command -v bash >/dev/null 2>&1 && exec bash -i; exec sh -i']
 
@@ -43,19 +43,6 @@ function chooseContainers({ verb, plan }: DockerAsk): RunningContainer[] {
   throw new Refusal(message, NOT_AVAILABLE)
 }
 
-/** The first replica that runs. */
-async function findRunning(
-  engine: Engine,
-  containers: RunningContainer[],
-): Promise<RunningContainer> {
-  for (const container of containers) {
-    const seen = await inspectContainer(engine, container.containerId)
-    if (seen?.state === 'running') return container
-  }
-  const service = containers[0]?.service
-  throw new Refusal(`${service} does not run. Deploy the environment again.`, NOT_AVAILABLE)
-}
-
 export async function startDocker(
   settings: AgentSettings,
   ask: DockerAsk,
@@ -63,7 +50,13 @@ export async function startDocker(
 ): Promise<Work> {
   const { job, verb, masker } = ask
   const engine = openEngine(settings)
-  const { containerId, service } = await findRunning(engine, chooseContainers(ask))
+  const replicas = chooseContainers(ask)
+  const running = await findRunning(engine, replicas)
+  if (!running) {
+    const name = replicas[0]?.service
+    throw new Refusal(`${name} does not run. Deploy the environment again.`, NOT_AVAILABLE)
+  }
+  const { containerId, service } = running
   const canLaunch = await hasShell(engine, containerId)
   if (verb.verb === 'shell' && !canLaunch)
     throw new Refusal(`The image of ${service} has no shell.`, NOT_AVAILABLE)
@@ -71,18 +64,18 @@ export async function startDocker(
   const marker = `${SESSION_MARKER}=${job.id}`
   const terminal = verb.verb === 'shell' ? job.terminal : null
   const masked = maskedOutput(masker, output)
-  const running = await talkToExec(engine, containerId, {
+  const exec = await talkToExec(engine, containerId, {
     argv: canLaunch ? ['/bin/sh', LAUNCH, ...argv] : argv,
     env: [marker, ...(terminal ? ['TERM=xterm-256color'] : [])],
     terminal,
     onOutput: (stream, chunk) => masked.write(stream === 'err' ? 'errors' : 'data', chunk),
   })
-  const done = running.exited.then(async (code) => {
+  const done = exec.exited.then(async (code) => {
     await masked.end()
     if (code !== undefined) return { code }
     return { code: NOT_AVAILABLE, message: `${service} was stopped.` }
   })
-  const { input } = running
+  const { input } = exec
   return {
     input: (chunk) => input.write(chunk),
     whenReady: (go) => input.once('drain', go),
@@ -91,10 +84,10 @@ export async function startDocker(
       input.end() // the command sees the end of input; it ends by itself, or with the connection
       return true
     },
-    resize: running.resize,
+    resize: exec.resize,
     done,
     async end() {
-      const root = await running.pid().catch(() => undefined)
+      const root = await exec.pid().catch(() => undefined)
       if (root === undefined) return
       const tree: ProcessTree = { root, marker, cgroup: undefined, spared: new Set() }
       await endTree(tree, SSH_SESSIONS.killMs / 2, () => signalMembers(listTree(tree), 'SIGHUP'))

@@ -10,7 +10,7 @@ import { findProject, type Project } from '../../store/projects/projects.ts'
 import { listSealedRegistries } from '../../store/projects/registries.ts'
 import { authPlace } from '../projects/basic-auth.ts'
 import { deployKeyPlace } from '../projects/projects.ts'
-import { registryPlace } from '../projects/registries.ts'
+import { inEffect, registryPlace } from '../projects/registries.ts'
 import { variablePlace } from './variables.ts'
 
 interface AuthValue {
@@ -49,15 +49,12 @@ async function readRegistries(
   project: Project,
 ): Promise<DispatchValues['registries']> {
   const { id: projectId, organizationId } = project
-  const rows = await listSealedRegistries(ctx.db, { organizationId, projectId })
-  const own = new Set(rows.filter((row) => row.projectId === projectId).map(({ host }) => host))
-  return rows
-    .filter((row) => row.projectId === projectId || !own.has(row.host))
-    .map((row) => ({
-      host: row.host,
-      username: row.username,
-      password: ctx.secretStore.open('registry', registryPlace(row), row.sealed),
-    }))
+  const owner = { organizationId, projectId }
+  return inEffect(await listSealedRegistries(ctx.db, owner), owner).map((row) => ({
+    host: row.host,
+    username: row.username,
+    password: ctx.secretStore.open('registry', registryPlace(row), row.sealed),
+  }))
 }
 
 function readAuth(ctx: Context, project: Project, environment: Environment): AuthValue | undefined {

@@ -6,7 +6,6 @@ import type { Context } from '../../context.ts'
 import type { Caller } from '../../domain/core/access.ts'
 import { listUserNames } from '../../store/people/people.ts'
 import {
-  countRegistries,
   deleteRegistry,
   listRegistries,
   type Registry,
@@ -55,6 +54,12 @@ async function withNames(ctx: Context, rows: Registry[]): Promise<RegistryView[]
   return rows.map((row) => ({ ...row, updatedByName: names.get(row.updatedBy) ?? '' }))
 }
 
+/** Without those of the organization that the project replaces. */
+export function inEffect<T extends Registry>(rows: T[], { projectId }: RegistryOwner): T[] {
+  const own = new Set(rows.filter((row) => row.projectId === projectId).map(({ host }) => host))
+  return rows.filter((row) => row.projectId === projectId || !own.has(row.host))
+}
+
 /** For a project also those of its organization that it does not replace. */
 export async function listRegistryViews(
   ctx: Context,
@@ -63,13 +68,7 @@ export async function listRegistryViews(
 ): Promise<RegistryView[]> {
   const owner = await loadOwner(ctx.db, caller, scope, 'read')
   const rows = await listRegistries(ctx.db, owner)
-  const isReplaced = (row: Registry): boolean =>
-    row.projectId !== owner.projectId &&
-    rows.some((other) => other.projectId === owner.projectId && other.host === row.host)
-  return withNames(
-    ctx,
-    rows.filter((row) => !isReplaced(row)),
-  )
+  return withNames(ctx, inEffect(rows, owner))
 }
 
 function readHost(written: string): string {
@@ -94,7 +93,7 @@ export async function putRegistry(
       (row) => row.projectId === owner.projectId,
     )
     const isNew = !existing.some((row) => row.host === host)
-    if (isNew && (await countRegistries(c.db, owner)) >= REGISTRIES.most) {
+    if (isNew && existing.length >= REGISTRIES.most) {
       const message = `At most ${REGISTRIES.most} registries are possible here. Remove one first.`
       throw invalidFields([{ field: 'host', code: 'too_many', message }])
     }

@@ -51,16 +51,6 @@ export async function listSealedRegistries(
     .execute()
 }
 
-export async function countRegistries(db: Db, owner: RegistryOwner): Promise<number> {
-  const { count } = await db
-    .selectFrom('registries')
-    .select((e) => e.fn.countAll<number | string>().as('count'))
-    .where('organizationId', '=', owner.organizationId)
-    .where('projectId', '=', owner.projectId)
-    .executeTakeFirstOrThrow()
-  return Number(count)
-}
-
 export async function upsertRegistry(db: Db, row: SealedRegistry): Promise<void> {
   const { username, sealed, updatedAt, updatedBy } = row
   await db
