@@ -72,6 +72,9 @@ describe.each(ENGINES)('what a server sees on %s', (engine) => {
     expect((await look()).status).toBe('deploying')
     await first.end(AttemptState.SUCCEEDED)
     expect(await look()).toMatchObject({ status: 'degraded', status_reason: 'too early' })
+    const counted = { name: 'web', state: 'running', replicas: 3, replicasUp: 2 }
+    await observe(first.fence, { services: [counted] })
+    expect((await look()).services[0]?.replicas).toEqual({ wanted: 3, running: 2 })
     await observe(first.fence)
     expect(await look()).toMatchObject({ status: 'running', status_reason: null, commit_sha: A })
 

@@ -2,11 +2,8 @@
 // where the file says so, and a process of the manual recipe is checked like a container. One daemon serves all cases.
 import { AttemptState, Recipe } from '@berth/shared/wire'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { systemClock } from '../../agent/src/clock.ts'
-import { silentLog } from '../../agent/src/log.ts'
 import { inspectContainer } from '../../agent/src/machine/docker/containers.ts'
 import { listProcesses } from '../../agent/src/machine/process/processes.ts'
-import { maintain } from '../../agent/src/maintenance/maintenance.ts'
 import { Observations } from '../../agent/src/maintenance/observations.ts'
 import { readState, serviceDir } from '../../agent/src/supervise/instructions.ts'
 import { makeNodeImage, NODE_IMAGE } from '../fixtures/docker/images.ts'
@@ -14,6 +11,7 @@ import { DockerHost } from '../fixtures/docker/server.ts'
 import { dockerEngine, missing } from '../fixtures/platform/components.ts'
 import { type Deployment, eventually, type Files } from '../fixtures/server/deployment.ts'
 import { type DeployRequest, isRoot } from '../fixtures/server/server.ts'
+import { Upkeep } from '../fixtures/server/upkeep.ts'
 
 /** Answers with its container; after /break, /up answers 500 until the next start. */
 const SERVER = `const { createServer } = require('node:http')
@@ -36,35 +34,27 @@ const engineOfRun = dockerEngine()
 
 describe.skipIf(!engineOfRun || missing('caddy') || !isRoot)('a running service', () => {
   let host: DockerHost
-  let close: () => void
+  let upkeep: Upkeep
   const observations = new Observations()
 
   beforeAll(async () => {
     await makeNodeImage(engineOfRun?.socket ?? '')
     host = await DockerHost.open()
-    const manager = {
-      occupy: () => true,
-      vacate: () => undefined,
-      isBusy: () => false,
-      onChange: () => () => true,
-    }
-    const journal = { attempts: { find: () => undefined } as never }
-    const part = { noteEngine: () => undefined, look: async () => undefined }
-    const { settings } = host
-    const seen = { observations, clock: systemClock, log: silentLog }
-    close = maintain({ settings, manager, journal, host: part, ...seen })
+    upkeep = new Upkeep(host.settings, { observations })
   })
   afterAll(async () => {
-    close()
+    upkeep.close()
     await host.close()
   })
 
   async function deploy(files: Files, request: DeployRequest): Promise<Deployment> {
     const repository = host.repository()
     repository.commit(files)
-    const deployment = await host.deploy(repository, { recipe: Recipe.DOCKER, ...request })
-    expect((await deployment.verdict()).state, deployment.log()).toBe(AttemptState.SUCCEEDED)
-    return deployment
+    return upkeep.during(request.environmentId ?? 1, async () => {
+      const deployment = await host.deploy(repository, { recipe: Recipe.DOCKER, ...request })
+      expect((await deployment.verdict()).state, deployment.log()).toBe(AttemptState.SUCCEEDED)
+      return deployment
+    })
   }
 
   const degraded = (environmentId: number, pattern: RegExp): Promise<string> =>
@@ -100,6 +90,7 @@ describe.skipIf(!engineOfRun || missing('caddy') || !isRoot)('a running service'
     expect(await degraded(301, /frozen/)).toBe(
       `web (replica 2) is unhealthy: it is frozen, because its process ${pid} (node) was stopped by a signal. SIGCONT continues it.`,
     )
+    expect(observations.find(301)?.services).toMatchObject([{ replicas: 2, replicasUp: 1 }])
     // the edge was told before the reason was shown, and Caddy has looked again since
     const frozen = second?.id.slice(0, 12)
     const answers = new Set<string>()
@@ -107,6 +98,7 @@ describe.skipIf(!engineOfRun || missing('caddy') || !isRoot)('a running service'
     expect([...answers]).toEqual([(await replica(301, 1))?.id.slice(0, 12)])
     process.kill(pid, 'SIGCONT')
     await isWell(301)
+    expect(observations.find(301)?.services).toMatchObject([{ replicas: 2, replicasUp: 2 }])
     await eventually(async () => (await host.get(at)).text === frozen, 'the second one answers')
   })
 

@@ -3,15 +3,12 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { systemClock } from '../../agent/src/clock.ts'
-import { silentLog } from '../../agent/src/log.ts'
 import { buildImage } from '../../agent/src/machine/docker/build/build.ts'
 import { engineFacts } from '../../agent/src/machine/docker/engine.ts'
 import { measureEngine, pruneBuildCache } from '../../agent/src/machine/docker/engine-info.ts'
 import { labelsOf, shownImage } from '../../agent/src/machine/docker/names.ts'
 import { findBuildOrphans } from '../../agent/src/machine/process/build-orphans.ts'
 import { hasMarker, listProcesses } from '../../agent/src/machine/process/processes.ts'
-import { maintain } from '../../agent/src/maintenance/maintenance.ts'
 import { Observations } from '../../agent/src/maintenance/observations.ts'
 import { collectCache, isEngineExclusive } from '../../agent/src/resources/cache.ts'
 import { type DockerEngine, startDockerEngine } from '../fixtures/docker/engine.ts'
@@ -19,6 +16,7 @@ import { BUSYBOX_IMAGE, makeBusyboxImage } from '../fixtures/docker/images.ts'
 import { dockerEngine, locate } from '../fixtures/platform/components.ts'
 import { eventually } from '../fixtures/server/deployment.ts'
 import { MaintenanceFixture } from '../fixtures/server/maintenance.ts'
+import { Upkeep } from '../fixtures/server/upkeep.ts'
 
 describe.skipIf(!dockerEngine())('an engine that is killed', () => {
   let docker: DockerEngine
@@ -36,29 +34,14 @@ describe.skipIf(!dockerEngine())('an engine that is killed', () => {
   })
 
   const engineChanges: boolean[] = []
-  const maintenance = (observations: Observations) => {
-    const manager = {
-      occupy: () => true,
-      vacate: () => undefined,
-      isBusy: () => false,
-      onChange: () => () => true,
-    }
-    const journal = { attempts: { find: () => undefined } as never }
-    const host = {
-      noteEngine: ({ isExclusive }: { isExclusive: boolean }) =>
-        void engineChanges.push(isExclusive),
-      look: async () => undefined,
-    }
-    const { settings } = fixture
-    const seen = { observations, clock: systemClock, log: silentLog }
-    return maintain({ settings, manager, journal, host, ...seen })
-  }
+  const onEngine = ({ isExclusive }: { isExclusive: boolean }) =>
+    void engineChanges.push(isExclusive)
 
   it('containers come back, and the orphan of a build goes', async () => {
     await fixture.container(1, 1, BUSYBOX_IMAGE, { restart: 'unless-stopped' })
     await fixture.succeed(1, 1, BUSYBOX_IMAGE)
     const observations = new Observations()
-    const close = maintenance(observations)
+    const upkeep = new Upkeep(fixture.settings, { observations, onEngine })
     try {
       await eventually(() => observations.find(1), 'a look')
       const folder = join(fixture.folder, 'build')
@@ -100,7 +83,7 @@ describe.skipIf(!dockerEngine())('an engine that is killed', () => {
       expect(observations.version).toBeGreaterThanOrEqual(before)
       expect(engineChanges.every(Boolean)).toBe(true)
     } finally {
-      close()
+      upkeep.close()
     }
   })
 

@@ -3,11 +3,8 @@
 import { join } from 'node:path'
 import { AttemptState, StepState } from '@berth/shared/wire'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { systemClock } from '../../agent/src/clock.ts'
-import { silentLog } from '../../agent/src/log.ts'
 import { removeContainer } from '../../agent/src/machine/docker/containers.ts'
 import { tailLogs } from '../../agent/src/machine/docker/logs.ts'
-import { maintain } from '../../agent/src/maintenance/maintenance.ts'
 import { Observations } from '../../agent/src/maintenance/observations.ts'
 import { DockerHost, httpd } from '../fixtures/docker/server.ts'
 import { dockerEngine, missing } from '../fixtures/platform/components.ts'
@@ -19,6 +16,7 @@ import {
 } from '../fixtures/server/deployment.ts'
 import { Visitor } from '../fixtures/server/proxy-server.ts'
 import { isRoot } from '../fixtures/server/server.ts'
+import { Upkeep } from '../fixtures/server/upkeep.ts'
 
 const HOST = 'pr-42.shop.example.com'
 
@@ -52,20 +50,6 @@ describe.skipIf(!dockerEngine() || missing('caddy') || !isRoot)('after a dead ru
   })
   afterAll(() => host.close())
 
-  /** What a daemon of this server does from now on. */
-  const maintenance = () => {
-    const manager = {
-      occupy: () => true,
-      vacate: () => undefined,
-      isBusy: () => false,
-      onChange: () => () => true,
-    }
-    const journal = { attempts: { find: () => undefined } as never }
-    const part = { noteEngine: () => undefined, look: async () => undefined }
-    const { settings } = host
-    const seen = { observations, clock: systemClock, log: silentLog }
-    return maintain({ settings, manager, journal, host: part, ...seen })
-  }
   const own = async (): Promise<string[]> => {
     const prefix = `${host.settings.accountPrefix}1`
     return (await host.objects(1)).map((name) => name.replace(prefix, 'e1'))
@@ -86,7 +70,7 @@ describe.skipIf(!dockerEngine() || missing('caddy') || !isRoot)('after a dead ru
     const visitor = new Visitor(host, HOST)
     await killIn('verify:web', 'two')
     expect(await own()).not.toEqual(before)
-    const close = maintenance()
+    const upkeep = new Upkeep(host.settings, { observations })
     try {
       await eventually(
         async () => JSON.stringify(await own()) === JSON.stringify(before) || undefined,
@@ -109,12 +93,12 @@ describe.skipIf(!dockerEngine() || missing('caddy') || !isRoot)('after a dead ru
       const old = (await host.containers(1)).find(({ name }) => name.includes('-worker-'))
       expect(await tailLogs(host.engine, old?.id ?? '', 10)).toBe('worker one\nworker one\n')
     } finally {
-      close()
+      upkeep.close()
     }
   })
 
   it('tells what somebody did by hand, by the events of the engine', async () => {
-    const close = maintenance()
+    const upkeep = new Upkeep(host.settings, { observations })
     try {
       await observations.ready
       await eventually(() => observations.find(1)?.services.length === 2 || undefined, 'a look')
@@ -133,7 +117,7 @@ describe.skipIf(!dockerEngine() || missing('caddy') || !isRoot)('after a dead ru
         ],
       })
     } finally {
-      close()
+      upkeep.close()
     }
   })
 
@@ -144,7 +128,7 @@ describe.skipIf(!dockerEngine() || missing('caddy') || !isRoot)('after a dead ru
     deployment.child.kill('SIGKILL')
     await deployment.ended
     expect(await host.containers(2)).not.toEqual([])
-    const close = maintenance()
+    const upkeep = new Upkeep(host.settings, { observations })
     try {
       await eventually(
         async () =>
@@ -154,7 +138,7 @@ describe.skipIf(!dockerEngine() || missing('caddy') || !isRoot)('after a dead ru
       const page = await host.get('pr-43.shop.example.com')
       expect(page.status).toBe(503)
     } finally {
-      close()
+      upkeep.close()
     }
   })
 })

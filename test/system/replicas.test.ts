@@ -2,17 +2,14 @@
 // and killed without a lost request; requests that outlast their deployment. Each case has its own environment.
 import { AttemptState, FailureCode, LifecycleVerb } from '@berth/shared/wire'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { systemClock } from '../../agent/src/clock.ts'
-import { silentLog } from '../../agent/src/log.ts'
 import { inspectContainer } from '../../agent/src/machine/docker/containers.ts'
-import { maintain } from '../../agent/src/maintenance/maintenance.ts'
-import { Observations } from '../../agent/src/maintenance/observations.ts'
 import { makeNodeImage, NODE_IMAGE } from '../fixtures/docker/images.ts'
 import { DockerHost } from '../fixtures/docker/server.ts'
 import { dockerEngine, missing } from '../fixtures/platform/components.ts'
 import { type Deployment, eventually, type Files } from '../fixtures/server/deployment.ts'
 import { type Load, slowly, startLoad } from '../fixtures/server/edge-load.ts'
 import { type DeployRequest, isRoot } from '../fixtures/server/server.ts'
+import { Upkeep } from '../fixtures/server/upkeep.ts'
 
 /** Answers with its version and container; echoes bodies; /hold waits for /release, sent to the same container. */
 const SERVER = `const { createServer } = require('node:http')
@@ -219,14 +216,14 @@ describe.skipIf(!engineOfRun || missing('caddy') || !isRoot)('replicas', () => {
     expect(await held(old)).toHaveLength(1)
     const third = await deploy(web('three', 'replicas: 2'), request, repository)
     expect(await held(old), third.log()).toHaveLength(1)
-    const close = maintenance()
+    const upkeep = new Upkeep(host.settings)
     try {
       for (const address of await held(old)) await fetch(`http://${address}:8080/release`)
       expect(await begun).toMatch(/^one /)
       await eventually(async () => (await host.containers(206)).length === 2, 'the old one ends')
       expect((await host.get(at.host)).text).toMatch(/^three /)
     } finally {
-      close()
+      upkeep.close()
     }
   })
 
@@ -239,28 +236,14 @@ describe.skipIf(!engineOfRun || missing('caddy') || !isRoot)('replicas', () => {
     const begun = slowly(at, '/hold').catch((error: Error) => error.message)
     await eventually(() => isHeld(old), 'the request arrives')
     await deploy(web('two', 'drain: 1s'), request, repository)
-    const close = maintenance()
+    const upkeep = new Upkeep(host.settings)
     try {
       await eventually(async () => (await host.containers(207)).length === 1, 'the old one ends')
       expect(await begun).not.toMatch(/^one /)
     } finally {
-      close()
+      upkeep.close()
     }
   })
-
-  /** What a daemon of this server does from now on. */
-  function maintenance(): () => void {
-    const manager = {
-      occupy: () => true,
-      vacate: () => undefined,
-      isBusy: () => false,
-      onChange: () => () => true,
-    }
-    const journal = { attempts: { find: () => undefined } as never }
-    const part = { noteEngine: () => undefined, look: async () => undefined }
-    const seen = { observations: new Observations(), clock: systemClock, log: silentLog }
-    return maintain({ settings: host.settings, manager, journal, host: part, ...seen })
-  }
 
   /** Addresses of those containers that hold a request. */
   async function held(containers: { id: string }[]): Promise<string[]> {

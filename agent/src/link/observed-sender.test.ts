@@ -9,7 +9,17 @@ const view = (environmentId: number, degradedReason = ''): ObservedEnvironment =
   environmentId,
   commitSha: 'c',
   fence: 3n,
-  services: [{ name: 'web', state: 'running', health: 'none', restarts: 0, outOfMemory: false }],
+  services: [
+    {
+      name: 'web',
+      state: 'running',
+      health: 'none',
+      restarts: 0,
+      outOfMemory: false,
+      replicas: 1,
+      replicasUp: 1,
+    },
+  ],
   degradedReason,
 })
 

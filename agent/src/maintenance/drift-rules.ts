@@ -84,6 +84,8 @@ export interface ServiceView {
   outOfMemory: boolean
   /** Why this service degrades its environment; empty: it does not. */
   reason: string
+  /** Containers that it should have, and those that run. */
+  replicas?: { wanted: number; running: number }
 }
 
 const DIFFERS = 'Running differs from last deployed:'
@@ -148,6 +150,10 @@ export function mergeReplicas(service: string, views: readonly ServiceView[]): S
     restarts: views.reduce((sum, { restarts }) => sum + restarts, 0),
     outOfMemory: views.some(({ outOfMemory }) => outOfMemory),
     reason: degradedReason(views),
+    replicas: {
+      wanted: views.length,
+      running: views.filter((one) => one.state === 'running').length,
+    },
   }
 }
 

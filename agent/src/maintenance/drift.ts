@@ -44,7 +44,7 @@ interface DriftOptions {
   engine: Engine
   observations: Observations
   /** Asks what runs whether it is well. */
-  health?: Pick<HealthWatch, 'set' | 'stateOf' | 'reasonOf'> | undefined
+  health?: Pick<HealthWatch, 'set' | 'stateOf' | 'reasonOf' | 'countUnhealthy'> | undefined
   /** Receives the running pids, to measure their usage. */
   usage?: Pick<UsageMeter, 'notePids'> | undefined
   /** Wall clock, because it is compared with the times of engine and supervisors. */
@@ -113,9 +113,22 @@ export class DriftWatch {
       environmentId,
       commitSha: stored.commit,
       fence: stored.fence,
-      services: views.map(({ name, state, restarts, outOfMemory }) => {
-        const sick = state === 'running' ? health?.stateOf(environmentId, name) : undefined
-        return { name, state, health: sick ?? 'none', restarts, outOfMemory }
+      services: views.map(({ name, state, restarts, outOfMemory, replicas }) => {
+        const isRunning = state === 'running'
+        const sick = isRunning ? health?.stateOf(environmentId, name) : undefined
+        const counted = isRunning && replicas ? replicas : { wanted: 0, running: 0 }
+        return {
+          name,
+          state,
+          health: sick ?? 'none',
+          restarts,
+          outOfMemory,
+          replicas: counted.wanted,
+          replicasUp: Math.max(
+            0,
+            counted.running - (health?.countUnhealthy(environmentId, name) ?? 0),
+          ),
+        }
       }),
       degradedReason:
         degradedReason(views) || describe(ledger.usage.findExcess(environmentId), this.#o.settings),

@@ -136,6 +136,13 @@ export class HealthWatch {
     return (['unhealthy', 'starting', 'healthy'] as const).find((state) => states.includes(state))
   }
 
+  /** Parts that run, but do not answer as they should. */
+  countUnhealthy(environmentId: number, service: string): number {
+    return this.#of(environmentId, service).filter(
+      ({ part, memory }) => part.isUp && memory.state === 'unhealthy',
+    ).length
+  }
+
   /** Why the service is not well, in one sentence; empty: it is. */
   reasonOf(environmentId: number, service: string): string {
     for (const { part, memory, restarts } of this.#of(environmentId, service)) {

@@ -8,6 +8,9 @@ interface ObservedService {
   health: string
   restarts: number
   outOfMemory: boolean
+  /** Containers that it should have, and those of them that serve; zeros: not counted. */
+  replicas: number
+  replicasUp: number
 }
 
 /** Like ObservedEnvironment on the wire. */

@@ -140,7 +140,9 @@ export const environment = (more: object = {}): Environment =>
     locked: false,
     locked_by: null,
     variables_changed: false,
-    services: [{ name: 'web', url: 'https://pr-42.shop.example.com', status: 'running' }],
+    services: [
+      { name: 'web', url: 'https://pr-42.shop.example.com', status: 'running', replicas: null },
+    ],
     last_task: { id: 812, status: 'succeeded', finished_at: '2026-11-15T09:14:06Z' },
     deployed: {
       task_id: 812,

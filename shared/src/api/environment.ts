@@ -79,6 +79,8 @@ export const Environment = z.object({
       name: z.string(),
       url: z.string().nullable(),
       status: z.enum(SERVICE_STATES),
+      /** Null: it has one, or the server has not counted them. */
+      replicas: z.object({ wanted: z.int(), running: z.int() }).nullable().default(null),
     }),
   ),
   last_task: z

@@ -122,7 +122,10 @@ async function performEnvsShow(_: unknown, context: Context): Promise<ExitCode> 
   const path = `/api/environments/${target.environment.id}`
   const { value: environment, raw } = await api.get(path, Environment)
   const services = environment.services
-    .map((service) => `${service.name} ${service.status}${service.url ? ` ${service.url}` : ''}`)
+    .map(({ name, status, replicas, url }) => {
+      const count = replicas ? `(${replicas.running} of ${replicas.wanted} replicas)` : ''
+      return [name, status, count, url ?? ''].filter((part) => part !== '').join(' ')
+    })
     .join(', ')
   await screen.printFields(raw, [
     ['id', String(environment.id)],

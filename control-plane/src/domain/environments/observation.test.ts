@@ -5,6 +5,7 @@ import {
   isStopped,
   type Observation,
   observeChange,
+  serviceReplicas,
   serviceState,
   stoppedServices,
   stopReason,
@@ -17,9 +18,9 @@ const seen = {
   commitSha: 'a'.repeat(40),
   degradedReason: '',
   services: [
-    { name: 'web', state: 'running' },
-    { name: 'worker', state: 'restarting' },
-    { name: '<b>', state: 'running' },
+    { name: 'web', state: 'running', replicas: 3, replicasUp: 2 },
+    { name: 'worker', state: 'restarting', replicas: 0, replicasUp: 0 },
+    { name: '<b>', state: 'running', replicas: 1, replicasUp: 1 },
   ],
 }
 const fine: Observation = {
@@ -27,7 +28,7 @@ const fine: Observation = {
   commit: 'a'.repeat(40),
   reason: null,
   services: [
-    { name: 'web', state: 'running' },
+    { name: 'web', state: 'running', replicas: { wanted: 3, running: 2 } },
     { name: 'worker', state: 'restarting' },
   ],
 }
@@ -40,8 +41,18 @@ const shown = {
 
 test('an observation of the version that serves is taken, as far as it makes sense', () => {
   expect(takeObservation(deployed, seen)).toEqual(fine)
-  const odd = { ...seen, services: [{ name: 'web', state: 'dancing' }], commitSha: 'main' }
+  const dancing = { name: 'web', state: 'dancing', replicas: 1, replicasUp: 1 }
+  const odd = { ...seen, services: [dancing], commitSha: 'main' }
   expect(takeObservation(deployed, odd)).toMatchObject({ commit: null, services: [] })
+})
+
+test('replicas are counted for the version that serves, and never more run than should', () => {
+  expect(serviceReplicas(shown, 'web')).toEqual({ wanted: 3, running: 2 })
+  expect(serviceReplicas(shown, 'worker')).toBe(null)
+  expect(serviceReplicas({ ...shown, deployedFence: 6 }, 'web')).toBe(null)
+  const many = { name: 'web', state: 'running', replicas: 2, replicasUp: 9 }
+  const taken = takeObservation(deployed, { ...seen, services: [many] })
+  expect(taken?.services[0]?.replicas).toEqual({ wanted: 2, running: 2 })
 })
 
 test.each([

@@ -13,7 +13,13 @@ export interface Observation {
   commit: string | null
   /** Why it is degraded, in a sentence; null if it is not. */
   reason: string | null
-  services: { name: string; state: ServiceState }[]
+  services: { name: string; state: ServiceState; replicas?: Replicas }[]
+}
+
+/** Containers that a service should have, and those that serve. */
+interface Replicas {
+  wanted: number
+  running: number
 }
 
 /** An agent's report; fence 0 means that nothing of the environment runs there. */
@@ -21,7 +27,7 @@ interface Seen {
   fence: number
   commitSha: string
   degradedReason: string
-  services: { name: string; state: string }[]
+  services: { name: string; state: string; replicas: number; replicasUp: number }[]
 }
 
 interface Observed {
@@ -55,8 +61,11 @@ export function takeObservation(environment: Observed, seen: Seen): Observation 
   }
   if (seen.fence < deployedFence || seen.fence > fence) return undefined
   // not compared with the deployed services: those of a version without a reported success are unknown
-  const services = seen.services.slice(0, SERVICES).flatMap(({ name, state }) => {
-    return isState(state) && NAME.test(name) ? [{ name, state }] : []
+  const services = seen.services.slice(0, SERVICES).flatMap(({ name, state, ...counted }) => {
+    if (!isState(state) || !NAME.test(name)) return []
+    const { replicas: wanted, replicasUp } = counted
+    const replicas = { wanted, running: Math.min(replicasUp, wanted) }
+    return [{ name, state, ...(wanted > 1 ? { replicas } : {}) }]
   })
   const commit = /^[0-9a-f]{40,64}$/.test(seen.commitSha) ? seen.commitSha : null
   return { fence: seen.fence, commit, reason: sentence(seen.degradedReason), services }
@@ -131,6 +140,12 @@ export function observeChange(
   })
   const known = e.observed?.fence === e.deployedFence ? e.observed : null
   return { fence: e.deployedFence, commit: known?.commit ?? null, reason: null, services }
+}
+
+/** Null: it has one, or the number is not known. */
+export function serviceReplicas(e: Shown, name: string): Replicas | null {
+  if (e.observed?.fence !== e.deployedFence) return null
+  return e.observed.services.find((s) => s.name === name)?.replicas ?? null
 }
 
 export function serviceState(e: Shown, name: string): ServiceState {

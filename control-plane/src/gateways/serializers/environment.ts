@@ -6,6 +6,7 @@ import type { EffectiveAuth } from '../../domain/environments/basic-auth.ts'
 import { environmentUrl, serviceUrl } from '../../domain/environments/environment.ts'
 import {
   degradation,
+  serviceReplicas,
   serviceState,
   stoppedServices,
   stopReason,
@@ -80,6 +81,7 @@ export function serializeEnvironment(view: EnvironmentView): Environment {
       name: s.name,
       url: serviceUrl(s, server.hostname),
       status: serviceState(e, s.name),
+      replicas: serviceReplicas(e, s.name),
     })),
     last_task: lastTask
       ? {

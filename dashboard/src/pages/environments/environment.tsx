@@ -43,6 +43,11 @@ function Services({ environment: e }: { environment: Environment }) {
             <li key={s.name}>
               <span className={css.service}>{s.name}</span>
               <Status of={s.status} />
+              {s.replicas && (
+                <span className="muted">
+                  {s.replicas.running} of {s.replicas.wanted} replicas
+                </span>
+              )}
               <LifecycleMenu environment={e} service={s} />
               {s.url && (
                 <a href={s.url} rel="noreferrer">
