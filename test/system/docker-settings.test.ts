@@ -152,10 +152,13 @@ describe.skipIf(!dockerEngine() || missing('caddy') || !isRoot)('a docker servic
     web: { build: ., port: 8080, health: / }
     api: { build: ., port: 8080, public: false, health: { path: /, port: 8080 } }
 `
-    const log = await succeeds(
-      await run({ '.service.yml': yaml }, { environmentId: 66, host: 'e66.test' }),
-    )
-    expect(log).toContain('api is healthy.')
+    const deployment = await run({ '.service.yml': yaml }, { environmentId: 66, host: 'e66.test' })
+    expect(await succeeds(deployment)).toContain('api is healthy.')
+    const shown = deployment.bodies('services')[0]?.services
+    expect(shown?.map(({ name, port, url }) => [name, port, url !== ''])).toEqual([
+      ['web', 8080, true],
+      ['api', 0, false],
+    ])
     expect((await host.get('e66.test')).status).toBe(200)
     expect((await host.get('api-e66.test')).status).toBe(404)
     const refused = await run(

@@ -59,6 +59,22 @@ export function routingOf(attempt: Attempt): Routing {
 export const routeOf = (attempt: Attempt, service: string): Route | undefined =>
   routingOf(attempt).routes.find((route) => route.service === service)
 
+/** How people reach a service. The port of one without an address (`public: false`) is not reported: it is no address. */
+export function reportedAddress(
+  attempt: Attempt,
+  { name, isPublic }: { name: string; isPublic: boolean },
+  port: number | null | undefined,
+) {
+  const route = routeOf(attempt, name)
+  return {
+    name,
+    hosts: route ? [route.host] : [],
+    port: isPublic ? (port ?? 0) : 0,
+    basicAuth: attempt.secrets.basicAuth !== undefined && (route?.auth ?? false),
+    url: route ? routingOf(attempt).edge.urlOf(route.host, route.path) : '',
+  }
+}
+
 /** Whether the edge has routes for this environment; works without a running edge. */
 export const hasRoutes = (settings: AgentSettings, environmentId: number): boolean =>
   (readTable(settings).environments[environmentId]?.routes.length ?? 0) > 0

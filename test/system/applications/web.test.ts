@@ -4,10 +4,9 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { makeNodeImage } from '../../fixtures/docker/images.ts'
 import { dockerEngine, missing } from '../../fixtures/platform/components.ts'
 import { Fixture } from '../../fixtures/server/installation.ts'
-import { Application } from './application.ts'
+import { Application, NOTHING } from './application.ts'
 
 const engine = dockerEngine()
-const NOTHING = { containers: [], images: [], networks: [], volumes: [] }
 
 const SHAPES = [
   { name: 'static', recipe: 'manual', file: 'public/index.html', shows: '' },

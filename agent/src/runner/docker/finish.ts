@@ -9,7 +9,7 @@ import { tidyRepository } from '../../machine/git/git.ts'
 import { collectEnvironment } from '../../resources/garbage.ts'
 import { type Attempt, need } from '../attempt.ts'
 import type { DockerPlan, RunningContainer } from '../plan/plan.ts'
-import { type Retired, routeOf, routingOf } from '../routing.ts'
+import { type Retired, reportedAddress } from '../routing.ts'
 import { keepGrowth } from '../steps/disk-space.ts'
 import { endWithin } from '../steps/drain.ts'
 import { deploymentRef, gitContext } from '../steps/fetch.ts'
@@ -63,22 +63,13 @@ export function completeDocker(attempt: Attempt): void {
 
 export function reportDocker(attempt: Attempt): void {
   const { images } = dockerOf(attempt)
-  const { edge } = routingOf(attempt)
-  const hasAuth = attempt.secrets.basicAuth !== undefined
   reportOrWarn(attempt, 'the services', () =>
     attempt.report.services(
-      dockerSectionOf(attempt).services.map(({ name, port }) => {
-        const route = routeOf(attempt, name)
-        return {
-          name,
-          hosts: route ? [route.host] : [],
-          port: port ?? 0,
-          image: images.get(name)?.reference ?? '',
-          imageDigest: images.get(name)?.digest ?? '',
-          basicAuth: hasAuth && (route?.auth ?? false),
-          url: route ? edge.urlOf(route.host, route.path) : '',
-        }
-      }),
+      dockerSectionOf(attempt).services.map((service) => ({
+        ...reportedAddress(attempt, service, service.port),
+        image: images.get(service.name)?.reference ?? '',
+        imageDigest: images.get(service.name)?.digest ?? '',
+      })),
     ),
   )
   reportOrWarn(attempt, 'its size on the disk', () => keepGrowth(attempt))

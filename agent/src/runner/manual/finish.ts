@@ -19,7 +19,7 @@ import type { Attempt } from '../attempt.ts'
 import { need } from '../attempt.ts'
 import { StepFailure } from '../failure.ts'
 import type { ManualPlan } from '../plan/plan.ts'
-import { routeOf, routingOf } from '../routing.ts'
+import { reportedAddress } from '../routing.ts'
 import { stepBounds } from '../steps/command.ts'
 import { keepGrowth } from '../steps/disk-space.ts'
 import { deploymentRef, gitContext } from '../steps/fetch.ts'
@@ -135,16 +135,9 @@ export function reportDeployment(attempt: Attempt): void {
   const ports = need(attempt, 'ports')
   reportOrWarn(attempt, 'the services', () =>
     attempt.report.services(
-      sectionOf(attempt).services.map(({ name }) => {
-        const route = routeOf(attempt, name)
-        return {
-          name,
-          hosts: route ? [route.host] : [],
-          port: ports.get(name) ?? 0,
-          basicAuth: attempt.secrets.basicAuth !== undefined && (route?.auth ?? false),
-          url: route ? routingOf(attempt).edge.urlOf(route.host, route.path) : '',
-        }
-      }),
+      sectionOf(attempt).services.map((service) =>
+        reportedAddress(attempt, service, ports.get(service.name)),
+      ),
     ),
   )
   reportOrWarn(attempt, 'its size on the disk', () => keepGrowth(attempt))

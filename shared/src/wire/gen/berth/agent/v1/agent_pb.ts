@@ -1159,7 +1159,8 @@ export type DeployedService = Message<"berth.agent.v1.DeployedService"> & {
   hosts: string[];
 
   /**
-   * Inside the container, or on the server's loopback (manual); the one of the two ports that serves now.
+   * Inside the container, or on the server's loopback (manual); the one of the two ports that serves now. 0 = none, or
+   * a port without an address.
    *
    * @generated from field: uint32 port = 3;
    */
