@@ -1,0 +1,12 @@
+// One command of `berth-server`.
+
+/** What a command gets; tests pass their own. */
+export interface CommandContext {
+  /** After the names of the command. */
+  args: string[]
+  env: NodeJS.ProcessEnv
+  print: (text: string) => void
+}
+
+/** Returns the exit code; undefined: the process goes on until a signal ends it. */
+export type Command = (context: CommandContext) => Promise<number | undefined>

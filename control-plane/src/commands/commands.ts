@@ -1,0 +1,47 @@
+// The commands of `berth-server`. Each is loaded only when it is called: most of the program serves the control plane.
+import { VERSION } from '@berth/shared/version'
+import type { Command, CommandContext } from './command.ts'
+
+interface Entry {
+  summary: string
+  load: () => Promise<Command>
+}
+
+/** By name, in the order of the help; a name has one or two words. */
+const COMMANDS: Record<string, Entry> = {
+  serve: {
+    summary: 'Run the control plane (also without a command)',
+    load: async () => (await import('./serve.ts')).serve,
+  },
+  'verify-audit': {
+    summary: 'Check the chain of the audit log',
+    load: async () => (await import('./verify-audit.ts')).verifyAudit,
+  },
+}
+
+const width = Math.max(...Object.keys(COMMANDS).map((name) => name.length))
+const help = (): string =>
+  [
+    'Usage: berth-server [COMMAND]',
+    '',
+    ...Object.entries(COMMANDS).map(([name, one]) => `  ${name.padEnd(width)}  ${one.summary}`),
+    '',
+    '  --help, --version',
+  ].join('\n')
+
+export async function runCommand(context: CommandContext): Promise<number | undefined> {
+  const { args, print } = context
+  const [first = 'serve', second = ''] = args
+  if (first === '--help' || first === 'help') {
+    print(help())
+    return 0
+  }
+  if (first === '--version') {
+    print(VERSION)
+    return 0
+  }
+  const name = [`${first} ${second}`, first].find((one) => Object.hasOwn(COMMANDS, one))
+  if (name === undefined) throw new Error(`There is no command ${first}.\n\n${help()}`)
+  const command = await (COMMANDS[name] as Entry).load()
+  return command({ ...context, args: args.slice(name.split(' ').length) })
+}

@@ -1,0 +1,28 @@
+// `berth-server serve`: runs the control plane until a signal ends it.
+import { readConfig } from '../config.ts'
+import { startControlPlane } from '../server.ts'
+import type { CommandContext } from './command.ts'
+
+export async function serve({ env, print }: CommandContext): Promise<undefined> {
+  const controlPlane = await startControlPlane({
+    config: readConfig(env),
+    print,
+    onLost: (message) => {
+      console.error(`error: ${message}`)
+      process.exit(1)
+    },
+  })
+  print(`Berth listens at ${controlPlane.baseUrl}, for agents at port ${controlPlane.gateway.port}`)
+  if (controlPlane.setupToken) {
+    print(`No administrator yet. One-time set-up token: ${controlPlane.setupToken}`)
+  }
+  const stop = (): void => {
+    controlPlane.close().then(
+      () => process.exit(0),
+      () => process.exit(1),
+    )
+  }
+  process.once('SIGTERM', stop)
+  process.once('SIGINT', stop)
+  return undefined
+}
