@@ -1,6 +1,6 @@
 // A menu on the browser's own popover: Escape or a click elsewhere closes it, and it needs no z-index.
 import { Link } from '@tanstack/react-router'
-import { type ReactNode, useId, useRef } from 'react'
+import { type ReactNode, type ToggleEvent, useId, useRef } from 'react'
 import { type ButtonKind, buttonClass } from './button.tsx'
 import css from './menu.module.css'
 
@@ -16,9 +16,11 @@ interface MenuProps {
 export function Menu({ label, face, kind = 'quiet', small, children }: MenuProps) {
   const id = useId()
   const ref = useRef<HTMLDivElement>(null)
-  const place = (open: boolean, button: HTMLElement | null) => {
+  /** Before it shows, so that it appears at its button, and again when its size is known. */
+  const place = ({ newState }: ToggleEvent<HTMLElement>) => {
     const list = ref.current
-    if (!open || !list || !button) return
+    const button = document.getElementById(`${id}-button`)
+    if (newState !== 'open' || !list || !button) return
     const at = button.getBoundingClientRect()
     list.style.top = `${Math.min(at.bottom + 4, innerHeight - list.offsetHeight - 8)}px`
     list.style.left = `${Math.max(8, Math.min(at.left, innerWidth - list.offsetWidth - 8))}px`
@@ -40,9 +42,8 @@ export function Menu({ label, face, kind = 'quiet', small, children }: MenuProps
         id={id}
         popover="auto"
         className={css.menu}
-        onToggle={(event) => {
-          place(event.newState === 'open', document.getElementById(`${id}-button`))
-        }}
+        onBeforeToggle={place}
+        onToggle={place}
         onClick={(event) => {
           if ((event.target as Element).closest('a, button')) ref.current?.hidePopover()
         }}

@@ -3,7 +3,7 @@ import type { LifecycleVerb } from '@berth/shared'
 import { useState } from 'react'
 import { api, change } from '../../api.ts'
 import { Ask } from '../../components/act.tsx'
-import { Menu } from '../../components/menu.tsx'
+import { Menu, MenuButton } from '../../components/menu.tsx'
 import type { Environment } from '../../data.ts'
 
 type Service = Environment['services'][number]
@@ -63,9 +63,9 @@ export function LifecycleMenu({
     <>
       <Menu label={`Restart, stop or start ${what}`} face="⋯" kind="plain" small={Boolean(service)}>
         {verbs.map((verb) => (
-          <button key={verb} type="button" onClick={() => ask(verb)}>
+          <MenuButton key={verb} onClick={() => ask(verb)}>
             {WORDS[verb][0]} {what}
-          </button>
+          </MenuButton>
         ))}
       </Menu>
       {asked && (
