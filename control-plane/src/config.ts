@@ -44,6 +44,8 @@ export interface Config {
   legacyWebhookSecret: string | undefined
   /** Addresses outside a project's domain must be on its list. */
   listedDomainsOnly: boolean
+  /** Opens /metrics; unset: it does not exist. */
+  metricsToken: string | undefined
   /** Folder of packaged agents (`npm run bundle`), offered to new servers. */
   agentPackages: string
   /** The built dashboard (`npm run build:dashboard`). */
@@ -76,6 +78,12 @@ function factor(text: string): number {
   const n = Number(text)
   if (n >= 0.01 && n <= 1_000_000) return n
   throw new Error(`BERTH_RATE_LIMIT_FACTOR must be a number from 0.01 to 1000000, got "${text}".`)
+}
+
+function readMetricsToken({ BERTH_METRICS_TOKEN: token }: NodeJS.ProcessEnv): string | undefined {
+  if (!token) return undefined
+  if (/^[\x21-\x7e]{16,200}$/.test(token)) return token
+  throw new Error('BERTH_METRICS_TOKEN must have 16 to 200 characters without spaces.')
 }
 
 function readMail(env: NodeJS.ProcessEnv): MailConfig {
@@ -119,6 +127,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     webhookAnswerMs: WEBHOOKS.answerMs,
     listedDomainsOnly: env.BERTH_CUSTOM_DOMAINS === 'listed',
     legacyWebhookSecret: env.BERTH_LEGACY_WEBHOOK_SECRET || undefined,
+    metricsToken: readMetricsToken(env),
     agentPackages: env.BERTH_AGENT_PACKAGES ?? join(import.meta.dirname, '../../dist'),
     dashboardDir: resolve(
       env.BERTH_DASHBOARD_DIR ?? join(import.meta.dirname, '../../dashboard/dist'),

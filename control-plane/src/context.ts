@@ -12,6 +12,7 @@ import type { Quotas } from './identity/quotas.ts'
 import type { Authority } from './keys/authority.ts'
 import type { SecretStore } from './keys/secret-store.ts'
 import type { SshSigners } from './keys/ssh-signers.ts'
+import type { Metrics } from './metrics/metrics.ts'
 import type { EventFeed } from './notifications/feed.ts'
 import type { Notifier } from './notifications/notifier.ts'
 import type { Watchers } from './notifications/watchers.ts'
@@ -33,6 +34,8 @@ export interface Context {
   /** Committed events as they arrive, for subscribers. */
   feed: EventFeed
   log: Logger
+  /** What monitoring reads. */
+  metrics: Metrics
   installationId: string
   authority: Authority
   secretStore: SecretStore

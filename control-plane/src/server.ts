@@ -50,6 +50,7 @@ import { adminRoutes } from './gateways/rest/installation/admin.ts'
 import { adminKeyRoutes, dataKeyRoutes } from './gateways/rest/installation/admin-keys.ts'
 import { auditRoutes } from './gateways/rest/installation/audit.ts'
 import { dashboardRoutes } from './gateways/rest/installation/dashboard.ts'
+import { monitoringRoutes } from './gateways/rest/installation/monitoring.ts'
 import { openRoutes } from './gateways/rest/installation/open.ts'
 import { authRoutes, deviceRoutes } from './gateways/rest/people/auth.ts'
 import { invitationRoutes, openInvitationRoutes } from './gateways/rest/people/invitations.ts'
@@ -74,6 +75,9 @@ import { createKek, type Kek, loadKek, SecretStore } from './keys/secret-store.t
 import { SshSigners } from './keys/ssh-signers.ts'
 import { ALERTS } from './limits/installation.ts'
 import { openMailer } from './mail/mail.ts'
+import { addGauges } from './metrics/gauges.ts'
+import { Metrics } from './metrics/metrics.ts'
+import { countEnded } from './metrics/tasks.ts'
 import { EventFeed } from './notifications/feed.ts'
 import { Notifier } from './notifications/notifier.ts'
 import { Watchers } from './notifications/watchers.ts'
@@ -160,8 +164,15 @@ async function startWith(
     watchers: new Watchers(),
     agentRpc: new LiveAgents(),
     transfers: new Transfers(),
-    feed: new EventFeed({ db, notifier, log: logger, topic: EVENTS_TOPIC }),
+    feed: new EventFeed({
+      db,
+      notifier,
+      log: logger,
+      topic: EVENTS_TOPIC,
+      onRows: (rows) => countEnded(ctx, rows),
+    }),
     log: logger,
+    metrics: new Metrics(),
     installationId: installation.installationId,
     authority,
     secretStore,
@@ -177,6 +188,7 @@ async function startWith(
     baseUrl: config.baseUrl,
     agentEndpoints: config.agentEndpoints,
   }
+  addGauges(ctx)
   await nameHolder(ctx)
   await openAuditChain(ctx)
   await ensureSshAuthorities(ctx)
@@ -254,7 +266,10 @@ const openPreviousKek = (config: Config): Kek[] =>
 
 function mountRoutes(http: Api, ctx: Context): void {
   http.register(async (open) => openRoutes(open as Api, ctx))
-  http.register(async (open) => documentRoutes(open as Api, ctx))
+  http.register(async (open) => {
+    documentRoutes(open as Api, ctx)
+    monitoringRoutes(open as Api, ctx)
+  })
   http.register(async (open) => {
     dashboardRoutes(open as Api, ctx)
     downloadRoutes(open as Api, ctx)

@@ -105,6 +105,8 @@ interface Parts {
   log: Logger
   /** The topic that is notified after a commit with events. */
   topic: string
+  /** Gets every row once, in order; a failure is logged and costs nothing else. */
+  onRows: (rows: EventRow[]) => Promise<void>
 }
 
 export class EventFeed {
@@ -188,12 +190,15 @@ export class EventFeed {
 
   /** Returns true if there may be more. */
   async #handOut(): Promise<boolean> {
-    const { db } = this.#parts
+    const { db, log, onRows } = this.#parts
     const rows = await listEventsAfter(db, this.#head, LIVE.batch)
     const last = rows.at(-1)
     if (!last) return false
     // later subscribers find these rows in the table
     this.#head = last.seq
+    const counted = onRows(rows).catch((error: unknown) =>
+      log.error({ err: error }, 'events were not counted'),
+    )
     const taps = [...this.#taps]
     const wanted = rows.filter((row) => taps.some((tap) => tap.wants(row)))
     try {
@@ -204,6 +209,7 @@ export class EventFeed {
       for (const tap of taps) tap.fallBehind()
       throw error
     }
+    await counted
     return rows.length === LIVE.batch
   }
 }

@@ -32,6 +32,7 @@ describe.each(ENGINES)('a stream on %s', (engine) => {
       notifier,
       log: pino({ level: 'silent' }),
       topic: 'events',
+      onRows: async () => {},
     })
     await feed.start()
     ctx = { db: opened.db, feed } as Context

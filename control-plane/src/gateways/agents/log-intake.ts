@@ -38,6 +38,8 @@ export class LogIntake {
   readonly #entries = new Map<string, Entry>()
   readonly #dirty = new Set<Entry>()
   #dirtyBytes = 0
+  /** Arrival of the oldest record that is not stored yet. */
+  #dirtySince: number | undefined
   #timer: NodeJS.Timeout | undefined
   #committing: Promise<void> | undefined
   #inFlight: ReadonlySet<string> = new Set()
@@ -90,6 +92,8 @@ export class LogIntake {
     noteGaps(entry, region)
     entry.written = this.#ctx.logs.append(entry.attemptId, entry.written, region)
     this.#dirty.add(entry)
+    this.#dirtySince ??= performance.now()
+    this.#ctx.metrics.log(region.length)
     this.#dirtyBytes += region.length // counted as the agent counts its bytes in flight
     this.#schedule(entry)
     return { kind: 'taken' }
@@ -111,9 +115,11 @@ export class LogIntake {
     if (this.#committing || this.#dirty.size === 0) return
     const batch = [...this.#dirty].map((entry) => ({ entry, position: entry.written }))
     this.#dirty.clear()
+    const since = this.#dirtySince ?? performance.now()
     this.#dirtyBytes = 0
+    this.#dirtySince = undefined
     this.#inFlight = new Set(batch.map((b) => b.entry.attemptId))
-    this.#committing = this.#write(batch).finally(() => {
+    this.#committing = this.#write(batch, since).finally(() => {
       this.#committing = undefined
       this.#inFlight = new Set()
       const [next] = this.#dirty
@@ -121,7 +127,7 @@ export class LogIntake {
     })
   }
 
-  async #write(batch: { entry: Entry; position: LogPosition }[]): Promise<void> {
+  async #write(batch: { entry: Entry; position: LogPosition }[], since: number): Promise<void> {
     try {
       await this.#ctx.logs.sync(batch.map((b) => b.entry.attemptId))
       await commitLogs(
@@ -136,6 +142,7 @@ export class LogIntake {
         entry.committed = position
         entry.feed.acked(entry.attemptId, position.records)
       }
+      this.#ctx.metrics.logsStored((performance.now() - since) / 1_000)
     } catch (error) {
       // nothing was acknowledged, so the agents keep it spooled and reconnect
       this.#ctx.log.error({ err: error }, 'logs could not be stored')

@@ -82,6 +82,11 @@ export function buildHttp(ctx: Context): Api {
     refuseUnknownParameters(request)
     done()
   })
+  app.addHook('onResponse', (request, reply, done) => {
+    const route = request.is404 ? 'none' : (request.routeOptions.url ?? 'none')
+    ctx.metrics.request(request.method, route, reply.statusCode, reply.elapsedTime / 1_000)
+    done()
+  })
   drainOnClose(app)
   app.addHook('onSend', (request, reply, payload, done) =>
     done(null, addHeaders(request, reply, payload)),

@@ -1,0 +1,83 @@
+// What monitoring asks: is the process alive, may it get requests, and its figures. /metrics needs the token of the
+// settings and does not exist without one: figures tell strangers how much an installation is used.
+import { createHash, timingSafeEqual } from 'node:crypto'
+import { AppError } from '@berth/shared'
+import { z } from 'zod'
+import { isSetupDone } from '../../../app/installation/setup.ts'
+import type { Context } from '../../../context.ts'
+import type { Api } from '../http/api.ts'
+import { countBadToken } from '../http/quotas.ts'
+
+const Text = z.string()
+const digest = (text: string): Buffer => createHash('sha256').update(text).digest()
+
+export function monitoringRoutes(api: Api, ctx: Context): void {
+  const config = { needs: 'nothing' as const, anyQuery: true }
+  api.get(
+    '/health/live',
+    {
+      config,
+      schema: {
+        summary: 'The process answers; restart it if it does not',
+        response: { 200: { content: { 'text/plain': { schema: Text } } } },
+      },
+    },
+    async (_request, reply) => reply.type('text/plain').send('ok\n'),
+  )
+  api.get(
+    '/health/ready',
+    {
+      config,
+      schema: {
+        summary: 'It can serve: the database answers and the disk has space',
+        response: {
+          200: { content: { 'text/plain': { schema: Text } } },
+          503: { content: { 'text/plain': { schema: Text } } },
+        },
+      },
+    },
+    async (_request, reply) => {
+      const trouble = await findTrouble(ctx)
+      return reply
+        .code(trouble ? 503 : 200)
+        .type('text/plain')
+        .send(`${trouble ?? 'ok'}\n`)
+    },
+  )
+  api.get(
+    '/metrics',
+    {
+      config: { ...config, errors: ['token_invalid'] },
+      schema: {
+        summary: 'Figures in the format of Prometheus, for the token of BERTH_METRICS_TOKEN',
+        response: { 200: { content: { 'text/plain': { schema: Text } } } },
+      },
+    },
+    async (request, reply) => {
+      const { metricsToken } = ctx.config
+      if (metricsToken === undefined) {
+        throw new AppError('not_found', 'Figures are off. BERTH_METRICS_TOKEN switches them on.')
+      }
+      const given = /^Bearer (.+)$/i.exec(request.headers.authorization ?? '')?.[1] ?? ''
+      if (!timingSafeEqual(digest(given), digest(metricsToken))) {
+        countBadToken(ctx, request)
+        throw new AppError(
+          'token_invalid',
+          'Send the token of BERTH_METRICS_TOKEN as a bearer token.',
+        )
+      }
+      const { registry } = ctx.metrics
+      return reply.type(registry.contentType).send(await registry.metrics())
+    },
+  )
+}
+
+async function findTrouble(ctx: Context): Promise<string | undefined> {
+  try {
+    await isSetupDone(ctx.db)
+    return (await ctx.diskSpace.isFull()) ? 'The disk is full.' : undefined
+  } catch (error) {
+    ctx.log.error({ err: error }, 'the store does not answer')
+    return 'The database does not answer.'
+  }
+}

@@ -1,0 +1,51 @@
+// Counts for monitoring. Each query reads open tasks or the agents, so its cost does not grow with history.
+import type { Db } from '../engine/db.ts'
+
+/** Open tasks by status. */
+export async function countOpenTasks(db: Db): Promise<{ status: string; count: number }[]> {
+  const rows = await db
+    .selectFrom('tasks')
+    .select((e) => ['status', e.fn.countAll<number | string>().as('count')])
+    .where('status', 'in', ['queued', 'running'])
+    .groupBy('status')
+    .execute()
+  return rows.map(({ status, count }) => ({ status, count: Number(count) }))
+}
+
+/** When the oldest queued task was requested. */
+export async function findOldestQueued(db: Db): Promise<number | undefined> {
+  const { at } = await db
+    .selectFrom('tasks')
+    .select((e) => e.fn.min<number | string | null>('createdAt').as('at'))
+    .where('status', '=', 'queued')
+    .executeTakeFirstOrThrow()
+  return at === null ? undefined : Number(at)
+}
+
+/** Live agents: all, and those with a session. */
+export async function countAgents(db: Db): Promise<{ all: number; online: number }> {
+  const row = await db
+    .selectFrom('agents')
+    .select((e) => [
+      e.fn.countAll<number | string>().as('all'),
+      e.fn.count<number | string>('sessionId').as('online'),
+    ])
+    .where('revokedAt', 'is', null)
+    .executeTakeFirstOrThrow()
+  return { all: Number(row.all), online: Number(row.online) }
+}
+
+/** When the first of the newest certificates of live agents ends; agents renew theirs long before. */
+export async function findFirstCertificateEnd(db: Db): Promise<number | undefined> {
+  const newest = db
+    .selectFrom('agentCertificates')
+    .innerJoin('agents', 'agents.id', 'agentCertificates.agentId')
+    .select((e) => e.fn.max('agentCertificates.notAfter').as('end'))
+    .where('agents.revokedAt', 'is', null)
+    .groupBy('agentCertificates.agentId')
+  const { first } = await db
+    .selectFrom(newest.as('newest'))
+    .select((e) => e.fn.min<number | string | null>('newest.end').as('first'))
+    .executeTakeFirstOrThrow()
+  return first === null ? undefined : Number(first)
+}
