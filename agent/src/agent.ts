@@ -23,6 +23,7 @@ import { readServerSettings } from './machine/server-settings.ts'
 import { EdgeReporting } from './maintenance/edge-reporting.ts'
 import { Host } from './maintenance/host.ts'
 import { maintain } from './maintenance/maintenance.ts'
+import { serveMetrics } from './maintenance/metrics.ts'
 import { Observations } from './maintenance/observations.ts'
 import { removeStatus, writeStatus } from './maintenance/status.ts'
 import { openEdge } from './proxy/client.ts'
@@ -112,9 +113,12 @@ export async function startAgent(
   const release = await openUp(parts, showStatus, options)
   const running = link.run()
   const stopAnswering = answerHostClaims({ ...parts, claim: link.claimHosts.bind(link) })
+  const isConnected = (): boolean => link.phase === 'active'
+  const stopMetrics = serveMetrics({ ...parts, isConnected })
   return {
     async close() {
       manager.drain()
+      stopMetrics()
       stopAnswering()
       await link.close()
       await running
@@ -122,6 +126,7 @@ export async function startAgent(
       release()
     },
     kill() {
+      stopMetrics()
       stopAnswering()
       link.kill()
       release()

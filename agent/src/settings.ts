@@ -30,6 +30,8 @@ export interface AgentSettings {
   firewall?: boolean
   proxy: ProxySettings
   ssh: SshSettings
+  /** Where figures for monitoring are served, and the file with their token; absent: nowhere. */
+  metrics?: { listen: Endpoint; tokenFile: string }
 }
 
 interface SshSettings {
@@ -95,6 +97,7 @@ export function readSettings(env: NodeJS.ProcessEnv): AgentSettings {
     ...(env.BERTH_FIREWALL === 'off' ? { firewall: false } : {}),
     proxy: readProxy(env),
     ssh: readSsh(env, stateDir),
+    ...readMetrics(env),
   }
 }
 
@@ -116,6 +119,17 @@ function readSsh(env: NodeJS.ProcessEnv, stateDir: string): SshSettings {
     own: readEndpoint('BERTH_SSH_LISTEN', listen),
     ...(env.BERTH_SSH_COMMAND ? { command: env.BERTH_SSH_COMMAND } : {}),
   }
+}
+
+function readMetrics(env: NodeJS.ProcessEnv): Pick<AgentSettings, 'metrics'> {
+  const { BERTH_METRICS_LISTEN: listen, BERTH_METRICS_TOKEN_FILE: tokenFile } = env
+  if (!listen) return {}
+  if (!tokenFile) {
+    throw new Error(
+      'BERTH_METRICS_TOKEN_FILE must be set with BERTH_METRICS_LISTEN: a file that only root can read.',
+    )
+  }
+  return { metrics: { listen: readEndpoint('BERTH_METRICS_LISTEN', listen), tokenFile } }
 }
 
 function readProxy(env: NodeJS.ProcessEnv): ProxySettings {

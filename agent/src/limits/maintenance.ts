@@ -61,3 +61,9 @@ export const HEALTH = {
   killMs: 2 * SECOND,
   endPollMs: 100,
 } as const
+
+/** Requests of monitoring; every account of the server can open connections. */
+export const METRICS = {
+  connections: 8,
+  requestMs: 10 * SECOND,
+} as const
