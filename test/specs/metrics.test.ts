@@ -1,8 +1,11 @@
 // What monitoring reads: figures for its token, liveness and readiness; on both databases, judged by promtool.
 import { spawnSync } from 'node:child_process'
+import { readFileSync } from 'node:fs'
 import type { Task } from '@berth/shared/api'
 import { AttemptState, StepState } from '@berth/shared/wire'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { renderMetrics } from '../../agent/src/maintenance/metrics.ts'
+import { Observations } from '../../agent/src/maintenance/observations.ts'
 import { missing } from '../fixtures/platform/components.ts'
 import { TestControlPlane } from '../fixtures/platform/control-plane.ts'
 import { ENGINES } from '../fixtures/platform/engines.ts'
@@ -110,6 +113,21 @@ describe.each(ENGINES)('monitoring on %s', (engine) => {
     const { text } = await read()
     const { status, stderr } = spawnSync('promtool', ['check', 'metrics'], { input: text })
     expect([status, stderr.toString()]).toEqual([0, ''])
+  })
+
+  test('every figure that the dashboard for Grafana shows exists', async () => {
+    const file = new URL('../../docs/operations/grafana-dashboard.json', import.meta.url)
+    const text = readFileSync(file, 'utf8')
+    const used = new Set(text.match(/\bberth_[a-z_]+|\bprocess_[a-z_]+/g))
+    const parts = { manager: { liveIds: () => [] }, observations: new Observations() }
+    const pulse = { spoolBytes: 0n, diskFreeBytes: 0n, dockerOk: true, proxyOk: true }
+    const host = { pulse: () => pulse, info: () => ({ parts: [] }) as never }
+    const own = renderMetrics({ ...parts, host, isConnected: () => true })
+    const named = `${(await read()).text}${own}`
+    const isKnown = (name: string): boolean =>
+      named.includes(`# TYPE ${name.replace(/_(?:bucket|sum|count)$/, '')} `)
+    expect(used.size).toBeGreaterThan(15)
+    expect([...used].filter((name) => !isKnown(name))).toEqual([])
   })
 
   test('alive and ready', async () => {
