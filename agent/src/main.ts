@@ -11,7 +11,8 @@ const USAGE = `berth-agent ${VERSION}: runs deployments on this server
 Usage: berth-agent <command>
 
 Commands:
-  join [--force] <url> <token>  Join the control plane at <url>; its server page shows the token
+  join [--force] <url> [token]  Join the control plane at <url>; its server page shows the token, which is read from
+                                stdin if it is not given
   move <url>                    Use a new address of the control plane
   run                           Run the daemon (the service manager starts it)
   status                        Show whether the daemon runs and is connected
@@ -171,8 +172,11 @@ function usage(): number {
 
 async function join(settings: AgentSettings, args: string[]): Promise<number> {
   const force = args.includes('--force')
-  const [url, token, ...more] = args.filter((arg) => arg !== '--force')
-  if (!url || !token || more.length > 0) return usage()
+  const [url, given, ...more] = args.filter((arg) => arg !== '--force')
+  if (!url || more.length > 0) return usage()
+  // an argument is shown in the list of processes, to every account of the server
+  const token = given === undefined || given === '-' ? await readToken() : given
+  if (!token) return usage()
   const { join: joinControlPlane } = await import('./link/identity/join.ts')
   const { ensureStateFolders } = await import('./machine/files.ts')
   ensureStateFolders(settings)
@@ -181,6 +185,17 @@ async function join(settings: AgentSettings, args: string[]): Promise<number> {
     `Joined ${url} as server ${identity.serverId}. Start the daemon: berth-agent run (or restart its service).\n`,
   )
   return 0
+}
+
+const TOKEN_BYTES = 1_024
+
+async function readToken(): Promise<string> {
+  let text = ''
+  for await (const chunk of process.stdin) {
+    text += String(chunk)
+    if (text.length > TOKEN_BYTES) throw new Error('This is no join token: it is too long.')
+  }
+  return text.trim()
 }
 
 async function status(settings: AgentSettings): Promise<number> {

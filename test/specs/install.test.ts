@@ -24,7 +24,7 @@ describe('without a packaged agent', () => {
     expect(answer.body.detail).toContain('npm run bundle')
     const { id } = await plane.server()
     const made = await plane.make<{ command: string }>(`/api/servers/${id}/join_token`)
-    expect(made.command).toMatch(/^berth-agent join http\S+ berth_join_\S+$/)
+    expect(made.command).toMatch(/^echo berth_join_\S+ \| berth-agent join http\S+$/)
   })
 })
 
@@ -53,7 +53,7 @@ describe('with packaged agents', () => {
     const script = await plane.call('GET', '/install.sh')
     expect(script.status).toBe(200)
     expect(made.command).toContain(`echo "${sha256(script.text)}  install.sh" | sha256sum -c`)
-    expect(made.command).toContain(`--token ${made.token}`)
+    expect(made.command).toContain(`echo ${made.token} | sh install.sh --token-file -`)
     expect(script.text).toContain(sha256(x64))
     expect(script.text).not.toContain(made.token)
     // before the daemon starts: Caddy never runs as root

@@ -99,7 +99,7 @@ describe.skipIf(!isRoot)('the packaged agent', () => {
     const steps = [
       'umask 077',
       ...PRIVATE.map((folder) => `mkdir -p ${folder} && mount -t tmpfs none ${folder}`),
-      'sh "$1" --token "$2" --no-start >&2',
+      'sh "$1" --token-file - --no-start >&2',
       // with the capabilities that its unit leaves it
       `exec setpriv --bounding-set=${withoutRights(script)} /usr/local/bin/berth-agent run`,
     ]
@@ -117,7 +117,7 @@ describe.skipIf(!isRoot)('the packaged agent', () => {
       const own = { ...env, BERTH_STATE_DIR: stateDir }
       execFileSync(process.execPath, ['agent/src/main.ts', 'ssh', 'remove'], { env: own })
     }
-    agent = spawn('unshare', ['-m', 'sh', '-euc', steps.join('\n'), 'sh', file, token], {
+    agent = spawn('unshare', ['-m', 'sh', '-euc', steps.join('\n'), 'sh', file], {
       env: {
         ...process.env,
         ...fixture.agentEnvironment,
@@ -126,8 +126,9 @@ describe.skipIf(!isRoot)('the packaged agent', () => {
         BERTH_PROXY: 'on', // the fixture's own agent leaves the ports to this one
         BERTH_LOG_LEVEL: 'warn',
       },
-      stdio: ['ignore', 'ignore', 'inherit', ...strange],
+      stdio: ['pipe', 'ignore', 'inherit', ...strange],
     })
+    agent.stdin?.end(token)
     await until('the packaged agent to be online', async () => {
       if (agent?.exitCode !== null) throw new Error('it ended')
       const { status } = await fixture.get<Server>(`/api/servers/${server.id}`)

@@ -58,13 +58,16 @@ export async function installScript(ctx: Context): Promise<string | undefined> {
   return renderInstallScript({ baseUrl: ctx.baseUrl, version: VERSION, packages })
 }
 
-/** The command for the new server; it checks the script against a digest from a separate channel. */
+/**
+ * The command for the new server. It checks the script against a digest from a separate channel, and the token is no
+ * argument, which every account of the server could read.
+ */
 export async function joinCommand(ctx: Context, token: string): Promise<string> {
   const script = await installScript(ctx)
-  if (!script) return `berth-agent join ${ctx.baseUrl} ${token}`
+  if (!script) return `echo ${token} | berth-agent join ${ctx.baseUrl}`
   const digest = createHash('sha256').update(script).digest('hex')
   return [
     `curl -fsSLO ${ctx.baseUrl}/install.sh && echo "${digest}  install.sh" | sha256sum -c && \\`,
-    `  sudo sh install.sh --token ${token}`,
+    `  echo ${token} | sh install.sh --token-file -`,
   ].join('\n')
 }

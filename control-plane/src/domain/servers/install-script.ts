@@ -66,8 +66,8 @@ WantedBy=multi-user.target`
 
 export function renderInstallScript({ baseUrl, version, packages }: InstallFacts): string {
   return `#!/bin/sh
-# Installs the Berth agent ${version} on this server and joins it to ${baseUrl}. Run it as root:
-#   sh install.sh --token berth_join_...          or --token-file FILE, or without: an update of an agent that has joined
+# Installs the Berth agent ${version} on this server and joins it to ${baseUrl}. It asks sudo for root's rights:
+#   echo berth_join_... | sh install.sh --token-file -     or --token-file FILE, --token TOKEN, or none: an update
 #   sh install.sh --no-start                      leaves the service as it is
 #   sh install.sh --allow-server-shell            people with the right may open a shell on the whole server
 # What it makes: /opt/berth, /usr/local/bin/berth-agent, /etc/systemd/system/berth-agent.service, /var/lib/berth,
@@ -81,18 +81,23 @@ version=${quote(version)}
 say() { printf '%s\\n' "berth: $*" >&2; }
 stop() { say "$*"; exit 1; }
 
+# as root from here on; sudo asks for its password at the terminal, so a token on stdin reaches this script
+if [ "$(id -u)" != 0 ]; then
+  [ -f "$0" ] && command -v sudo >/dev/null 2>&1 || stop "run this as root."
+  exec sudo sh "$0" "$@"
+fi
+
 token='' start=yes shell=no
 while [ $# -gt 0 ]; do
   case $1 in
     --token) [ $# -gt 1 ] || stop "--token needs a value."; token=$2; shift 2 ;;
-    --token-file) [ $# -gt 1 ] || stop "--token-file needs a path."; token=$(cat -- "$2"); shift 2 ;;
+    --token-file) [ $# -gt 1 ] || stop "--token-file needs a path, or - for stdin."; token=$(cat -- "$2"); shift 2 ;;
     --no-start) start=no; shift ;;
     --allow-server-shell) shell=yes; shift ;;
     *) stop "unknown option $1. Options: --token TOKEN, --token-file FILE, --no-start, --allow-server-shell." ;;
   esac
 done
 
-[ "$(id -u)" = 0 ] || stop "run this as root (sudo sh install.sh ...)."
 for program in curl tar gzip sha256sum; do
   command -v "$program" >/dev/null 2>&1 || stop "$program is missing. Install it and run this again."
 done
@@ -136,7 +141,8 @@ if [ "$shell" = yes ]; then
 fi
 
 if [ -n "$token" ]; then
-  /opt/berth/current/bin/berth-agent join "$url" "$token" || stop "joining failed; the agent is installed. Make a new token and run: berth-agent join $url <token>"
+  # not as an argument, which every account could read in the list of processes
+  printf '%s' "$token" | /opt/berth/current/bin/berth-agent join "$url" - || stop "joining failed; the agent is installed. Make a new token and run: berth-agent join $url <token>"
 fi
 
 if [ -d /run/systemd/system ]; then
