@@ -140,8 +140,9 @@ export const NEIGHBOURS: Case[] = [
     control: async (w) =>
       must((await w.implant(w.mallory, 'ls /proc/self/fd')).out.includes('0'), 'cannot look'),
     async attack(w) {
-      // descriptors of the service's first shell, before the program opened any: node keeps what it inherited
-      const script = `for f in /proc/$PPID/fd/*; do t=$(readlink $f); case $t in socket:*|pipe:*|anon_inode:*|/dev/null|"") ;; *) echo "$f $t" ;; esac; done; true`
+      // descriptors of the service's first shell, before the program opened any: node keeps what it inherited. Its
+      // output goes to named pipes, which it may write to; the third one of its keeper it must not have.
+      const script = `for f in /proc/$PPID/fd/*; do t=$(readlink $f); case $f in */fd/[12]) [ ! -p $f ] || continue ;; esac; case $t in socket:*|pipe:*|anon_inode:*|/dev/null|"") ;; *) echo "$f $t" ;; esac; done; true`
       const { out } = await w.implant(w.mallory, script)
       const foreign = out.split('\n').filter((line) => line && !line.includes('implant.cjs'))
       return foreign.length > 0 ? foreign.join('; ').slice(0, 200) : undefined
