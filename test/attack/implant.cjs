@@ -30,4 +30,6 @@ createServer((request, response) => {
       setTimeout(() => response.end(JSON.stringify({ code, out })), 50)
     })
   })
-}).listen(Number(process.env.PORT || 8080), process.env.LISTEN || '0.0.0.0')
+}).listen(Number(process.env.PORT || 8080), process.env.LISTEN || '0.0.0.0', () => {
+  console.log('The application listens.') // so that it has a log, which its neighbours must not read
+})
