@@ -1,6 +1,6 @@
 // Limits of one installation: its database, its restore, mail and alerts. Every number has its reason; times are in
 // milliseconds, sizes in bytes.
-import { DAY, GiB, HOUR, MINUTE, SECOND } from '@berth/shared/units'
+import { DAY, GiB, HOUR, KiB, MINUTE, SECOND } from '@berth/shared/units'
 
 /** The control plane's database on another machine. */
 export const DATABASE = {
@@ -71,4 +71,25 @@ export const ALERTS = {
   keptMs: 90 * DAY,
   /** Servers, certificates and deliveries checked together. */
   batch: 500,
+} as const
+
+/** server.toml. */
+export const SETTINGS_FILE = {
+  path: '/etc/berth/server.toml',
+  /** All settings with comments take a tenth of it. */
+  bytes: 64 * KiB,
+} as const
+
+/** What a fleet may reach unless the operator sets something else (settings/table.ts). */
+export const FLEET = {
+  /**
+   * Per address: a fleet behind one gateway joins a hundred servers in two minutes. Each costs a signature of about a
+   * millisecond, and a token has 256 random bits, so guessing is no concern.
+   */
+  enrolmentsPerMinute: 60,
+  /** Of a packaged agent, 50 MB each, by address: 400 Mbit/s at most. */
+  downloadsPerMinute: 60,
+  /** They stop a runaway script, not a fleet. */
+  serversPerOrganization: 1_000,
+  projectsPerOrganization: 2_000,
 } as const
