@@ -13,7 +13,9 @@ export type Source =
 interface ReadSetting {
   name: SettingName
   setting: Setting
+  /** The default if it is wrong. */
   value: unknown
+  isWrong: boolean
   source: Source
 }
 
@@ -41,7 +43,8 @@ export function readSettings(env: NodeJS.ProcessEnv): ReadSettings {
       'BERTH_MAIL_FROM (mail.from) must be set with a mail server: the address that mail comes from, such as Berth <berth@example.com>.',
     )
   }
-  return { file: file?.path, rows, values, problems, warnings: [...openFile(file, rows)] }
+  const warnings = [...openFile(file, rows), ...misspeltVariables(env)]
+  return { file: file?.path, rows, values, problems, warnings }
 }
 
 function attempt<T>(problems: string[], work: () => T): T | undefined {
@@ -61,27 +64,29 @@ function readOne(
   problems: string[],
 ): ReadSetting {
   const { kind, fallback, variable, key, secret } = setting
-  const parse = (text: string, label: string): unknown => {
+  const wrong = (source: Source, problem: string): ReadSetting => {
+    problems.push(problem)
+    return { name, setting, value: fallback, isWrong: true, source }
+  }
+  const parse = (text: string, source: Source, label: string): ReadSetting => {
     try {
-      return kind.parse(text)
+      return { name, setting, value: kind.parse(text), isWrong: false, source }
     } catch (error) {
       const got = secret ? '' : `, got ${JSON.stringify(text.slice(0, SHOWN_CHARACTERS))}`
-      problems.push(`${label} ${(error as Error).message}${got}.`)
-      return fallback
+      return wrong(source, `${label} ${(error as Error).message}${got}.`)
     }
   }
   const given = env[variable]
-  if (given !== undefined && given !== '') {
-    return { name, setting, value: parse(given, variable), source: { kind: 'environment' } }
-  }
+  if (given !== undefined && given !== '') return parse(given, { kind: 'environment' }, variable)
   const entry = key === undefined ? undefined : file?.entries.get(key)
-  if (!file || !entry) return { name, setting, value: fallback, source: { kind: 'default' } }
+  if (!file || !entry) {
+    return { name, setting, value: fallback, isWrong: false, source: { kind: 'default' } }
+  }
   const source: Source = { kind: 'file', path: file.path, line: entry.line }
   const label = `${placeOf(file, entry)}: ${key}`
   const text = toText(entry.value, kind)
-  if (text !== undefined) return { name, setting, value: parse(text, label), source }
-  problems.push(`${label} must be ${EXAMPLES[kind.toml]}.`)
-  return { name, setting, value: fallback, source }
+  if (text !== undefined) return parse(text, source, label)
+  return wrong(source, `${label} must be ${EXAMPLES[kind.toml]}.`)
 }
 
 const EXAMPLES: Readonly<Record<Kind<unknown>['toml'], string>> = {
@@ -136,4 +141,19 @@ function* openFile(
   if (secrets.length === 0) return
   const keys = secrets.map(({ setting }) => setting.key).join(', ')
   yield `${file.path} holds ${keys}, and every account of this machine can read it. Run \`chmod o-rwx ${file.path}\`.`
+}
+
+const PREFIX = 'BERTH_'
+const NAMES = ROWS.flatMap(([, { variable }]) =>
+  variable.startsWith(PREFIX) ? [variable.slice(PREFIX.length)] : [],
+)
+
+/** Only similar names: the agent and the client have variables of their own. */
+function* misspeltVariables(env: NodeJS.ProcessEnv): Generator<string> {
+  for (const variable of Object.keys(env)) {
+    const name = variable.startsWith(PREFIX) ? variable.slice(PREFIX.length) : undefined
+    const meant = name === undefined || NAMES.includes(name) ? undefined : suggest(name, NAMES)
+    if (meant)
+      yield `${variable} is no setting of the control plane; did you mean ${PREFIX}${meant}?`
+  }
 }
