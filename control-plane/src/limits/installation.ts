@@ -73,6 +73,23 @@ export const ALERTS = {
   batch: 500,
 } as const
 
+/** `berth-server doctor`. */
+export const DOCTOR = {
+  /** For each thing on a network; all are asked together. */
+  waitMs: 5 * SECOND,
+  answerBytes: 64 * KiB,
+  /** Two clocks on one network agree to a fraction of this... */
+  clockMs: 10 * SECOND,
+  /** ...and certificates are valid from this long before they are issued. */
+  clockProblemMs: 5 * MINUTE,
+  /** Authorities renew a month or more before; by now they have failed. */
+  certificateMs: 14 * DAY,
+  /** Every server must learn a new authority before. */
+  authorityMs: 180 * DAY,
+  /** Less than this, and a busy day fills the disk. */
+  inodes: 10_000,
+} as const
+
 /** server.toml. */
 export const SETTINGS_FILE = {
   path: '/etc/berth/server.toml',

@@ -40,18 +40,31 @@ export function openMailer(config: MailConfig, dir: string, print: (text: string
   }
 }
 
-function smtpMailer(url: string, sender: string): Mailer {
-  const from = readSender(sender)
-  const transport = createTransport({
+const connect = (url: string, { connectMs, sendMs }: { connectMs: number; sendMs: number }) =>
+  createTransport({
     ...readSmtpUrl(url),
     tls: { minVersion: 'TLSv1.2', rejectUnauthorized: true },
-    connectionTimeout: MAIL.connectMs,
-    greetingTimeout: MAIL.connectMs,
-    socketTimeout: MAIL.sendMs,
-    dnsTimeout: MAIL.connectMs,
+    connectionTimeout: connectMs,
+    greetingTimeout: connectMs,
+    socketTimeout: sendMs,
+    dnsTimeout: connectMs,
     disableFileAccess: true,
     disableUrlAccess: true,
   })
+
+/** Connects, and signs in if the address has a user; sends nothing. */
+export async function tryMailServer(url: string, waitMs: number): Promise<void> {
+  const transport = connect(url, { connectMs: waitMs, sendMs: waitMs })
+  try {
+    await transport.verify()
+  } finally {
+    transport.close()
+  }
+}
+
+function smtpMailer(url: string, sender: string): Mailer {
+  const from = readSender(sender)
+  const transport = connect(url, MAIL)
   return {
     async send({ messageId, to, subject, text }) {
       if (!isAddress(to)) throw new RefusedForGood('This is no mail address.')
