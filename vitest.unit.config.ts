@@ -6,6 +6,7 @@ export default defineConfig({
     include: [
       'shared/src/**/*.test.ts',
       'control-plane/src/domain/**/*.test.ts',
+      'control-plane/src/settings/*.test.ts',
       'agent/src/runner/plan/**/*.test.ts',
       'agent/src/runner/{docker,manual}/{plan,container-spec,verify,image-references}.test.ts',
       'agent/src/link/{backoff,outbox-window,session-rules}.test.ts',

@@ -9,6 +9,7 @@ import { describe, expect, test } from 'vitest'
 import { listStatements } from '../control-plane/src/store/engine/migrations.ts'
 import { describeTables } from '../control-plane/src/store/engine/table-types.ts'
 import { KEYS_PAGE, renderKeys } from '../scripts/service-file-keys.ts'
+import { renderSettings, SETTINGS_PAGE } from '../scripts/settings-reference.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const PACKAGES = ['shared', 'control-plane', 'agent', 'cli', 'dashboard']
@@ -351,6 +352,10 @@ describe('what is made from something else is fresh', () => {
 
   test('the page of all keys of .service.yml is what the schema gives', () => {
     expect(renderKeys()).toBe(readFileSync(KEYS_PAGE, 'utf8'))
+  })
+
+  test('the page of all settings is what their table gives', () => {
+    expect(renderSettings()).toBe(readFileSync(SETTINGS_PAGE, 'utf8'))
   })
 
   test('generated protobuf code is what the schema gives', () => {

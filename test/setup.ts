@@ -49,6 +49,7 @@ export default async function setUp(): Promise<() => Promise<void>> {
   }
   // most tests only wait for the proof of running to pass; tests about it set its full length
   process.env.BERTH_TEST_PROOF_MS = '1000'
+  process.env.BERTH_CONFIG_FILE = '' // no test reads the settings of an installation on this machine
   const scratch = openScratch()
   await import('./fixtures/server/programs.ts') // fetches Caddy; builds agent and control plane, into the scratch folder
   process.env.BERTH_TEST_CLIENT = bundleClient()

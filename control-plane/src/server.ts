@@ -117,7 +117,7 @@ const SWEEP_MS = 3_600_000
 
 export async function startControlPlane(options: Options): Promise<ControlPlane> {
   const { config, log } = options
-  const logger = log ?? pino({ level: process.env.BERTH_LOG ?? 'info' }, pino.destination(2))
+  const logger = log ?? pino({ level: config.logLevel }, pino.destination(2))
   makePrivateFolder(config.dataDir)
   const opened = openStore(config, logger)
   const onLost = options.onLost ?? ((message) => logger.fatal(message))

@@ -187,6 +187,7 @@ const ratio = (a: number[], b: number[]): number =>
 
 const startProduct = ({ dir }: Installation): Promise<Subject> =>
   Subject.start(['control-plane/src/main.ts'], {
+    BERTH_CONFIG_FILE: '',
     BERTH_DATA_DIR: dir,
     BERTH_PORT: '0',
     BERTH_AGENT_PORT: '0',

@@ -163,7 +163,8 @@ describe('the address', () => {
   })
 
   test('BERTH_TRUSTED_PROXY takes addresses and networks, and nothing else', () => {
-    const read = (text: string) => readConfig({ BERTH_TRUSTED_PROXY: text }).trustedProxies
+    const read = (text: string) =>
+      readConfig({ BERTH_DEV: '1', BERTH_TRUSTED_PROXY: text }).trustedProxies
     expect(read('')).toEqual([])
     expect(read('10.0.0.7, 10.1.0.0/16 ::1')).toEqual(['10.0.0.7', '10.1.0.0/16', '::1'])
     for (const bad of ['true', '*', '10.0.0.0/33', '1.2.3', 'proxy.example.com'])

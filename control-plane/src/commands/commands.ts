@@ -13,6 +13,14 @@ const COMMANDS: Record<string, Entry> = {
     summary: 'Run the control plane (also without a command)',
     load: async () => (await import('./serve.ts')).serve,
   },
+  'config check': {
+    summary: 'Show every setting, where it came from, and what is wrong (--json)',
+    load: async () => (await import('./config-check.ts')).configCheck,
+  },
+  doctor: {
+    summary: 'Check ports, names, clock, disk, mail, database, key and certificates (--json)',
+    load: async () => (await import('./doctor/doctor.ts')).doctor,
+  },
   'verify-audit': {
     summary: 'Check the chain of the audit log',
     load: async () => (await import('./verify-audit.ts')).verifyAudit,

@@ -1,11 +1,14 @@
 // `berth-server serve`: runs the control plane until a signal ends it.
-import { readConfig } from '../config.ts'
+import { toConfig } from '../config.ts'
 import { startControlPlane } from '../server.ts'
+import { readSettings } from '../settings/read.ts'
 import type { CommandContext } from './command.ts'
 
 export async function serve({ env, print }: CommandContext): Promise<undefined> {
+  const settings = readSettings(env)
+  for (const warning of settings.warnings) console.error(`warning: ${warning}`)
   const controlPlane = await startControlPlane({
-    config: readConfig(env),
+    config: toConfig(settings),
     print,
     onLost: (message) => {
       console.error(`error: ${message}`)

@@ -15,18 +15,21 @@ export interface Quota {
 
 export class RateLimit {
   readonly perMinute: number
+  /** The operator's setting that raises it; the refusal names it. */
+  readonly #setting: string | undefined
   readonly #now: () => number
   readonly #windows = new Map<string, { since: number; count: number }>()
 
-  constructor(perMinute: number, now: () => number) {
+  constructor(perMinute: number, now: () => number, setting?: string) {
     this.perMinute = perMinute
+    this.#setting = setting
     this.#now = now
   }
 
   /** Counts one; throws 429 with the seconds to wait if the key used up its minute. */
   take(key: string): void {
     const { allowed, seconds } = this.count(key)
-    if (!allowed) throw tooMany(seconds)
+    if (!allowed) throw tooMany(seconds, this.#setting)
   }
 
   count(key: string): Quota {
@@ -60,10 +63,11 @@ export class RateLimit {
   }
 }
 
-export const tooMany = (seconds: number): AppError =>
-  new AppError('rate_limited', `Too many requests. Try again in ${seconds} s.`, {
-    retry_after: seconds,
-  })
+export function tooMany(seconds: number, setting?: string): AppError {
+  const raise = setting === undefined ? '' : ` The operator of Berth can raise ${setting}.`
+  const message = `Too many requests. Try again in ${seconds} s.${raise}`
+  return new AppError('rate_limited', message, { retry_after: seconds })
+}
 
 function nameOf(key: string): string {
   if (!key.includes(':') || !isIPv6(key)) return key

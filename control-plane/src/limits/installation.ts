@@ -1,6 +1,6 @@
 // Limits of one installation: its database, its restore, mail and alerts. Every number has its reason; times are in
 // milliseconds, sizes in bytes.
-import { DAY, GiB, HOUR, MINUTE, SECOND } from '@berth/shared/units'
+import { DAY, GiB, HOUR, KiB, MINUTE, SECOND } from '@berth/shared/units'
 
 /** The control plane's database on another machine. */
 export const DATABASE = {
@@ -71,4 +71,42 @@ export const ALERTS = {
   keptMs: 90 * DAY,
   /** Servers, certificates and deliveries checked together. */
   batch: 500,
+} as const
+
+/** `berth-server doctor`. */
+export const DOCTOR = {
+  /** For each thing on a network; all are asked together. */
+  waitMs: 5 * SECOND,
+  answerBytes: 64 * KiB,
+  /** Two clocks on one network agree to a fraction of this... */
+  clockMs: 10 * SECOND,
+  /** ...and certificates are valid from this long before they are issued. */
+  clockProblemMs: 5 * MINUTE,
+  /** Authorities renew a month or more before; by now they have failed. */
+  certificateMs: 14 * DAY,
+  /** Every server must learn a new authority before. */
+  authorityMs: 180 * DAY,
+  /** Less than this, and a busy day fills the disk. */
+  inodes: 10_000,
+} as const
+
+/** server.toml. */
+export const SETTINGS_FILE = {
+  path: '/etc/berth/server.toml',
+  /** All settings with comments take a tenth of it. */
+  bytes: 64 * KiB,
+} as const
+
+/** What a fleet may reach unless the operator sets something else (settings/table.ts). */
+export const FLEET = {
+  /**
+   * Per address: a fleet behind one gateway joins a hundred servers in two minutes. Each costs a signature of about a
+   * millisecond, and a token has 256 random bits, so guessing is no concern.
+   */
+  enrolmentsPerMinute: 60,
+  /** Of a packaged agent, 50 MB each, by address: 400 Mbit/s at most. */
+  downloadsPerMinute: 60,
+  /** They stop a runaway script, not a fleet. */
+  serversPerOrganization: 1_000,
+  projectsPerOrganization: 2_000,
 } as const

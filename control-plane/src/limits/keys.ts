@@ -7,9 +7,6 @@ export const ENROLMENT = {
   joinTokenMs: 15 * MINUTE,
   /** A lost answer can be requested again with the same key. */
   repeatMs: 10 * MINUTE,
-  requestsPerMinute: 10,
-  /** Downloads of a packaged agent, 50 MB each, by address. */
-  downloadsPerMinute: 10,
   bodyBytes: 16 * KiB,
   /** A P-256 request is about 300 bytes; the rest is for a subject that is ignored anyway. */
   csrBytes: 4 * KiB,

@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { createTransport } from 'nodemailer'
 import type { MailConfig } from '../config.ts'
 import { MAIL } from '../limits/installation.ts'
+import { isAddress, readSender, readSmtpUrl } from './smtp-url.ts'
 
 interface Letter {
   /** The same for every try, so that a recipient can recognize a duplicate. */
@@ -25,56 +26,6 @@ export interface Mailer {
 /** The receiving server refused this address, so a retry will not help. */
 export class RefusedForGood extends Error {}
 
-const ADDRESS =
-  /^[^\s@<>()[\]\\,;:"\p{Cc}\u2028\u2029]{1,64}@[^\s@<>()[\]\\,;:"\p{Cc}\u2028\u2029]{1,253}$/u
-
-const isAddress = (text: string): boolean =>
-  text.length <= MAIL.addressCharacters && ADDRESS.test(text)
-
-interface SmtpOptions {
-  host: string
-  port: number
-  secure: boolean
-  requireTLS: boolean
-  ignoreTLS: boolean
-  auth?: { user: string; pass: string }
-}
-
-const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/
-
-/** Parses BERTH_SMTP_URL; error messages are for the operator and never contain the password. */
-export function readSmtpUrl(text: string): SmtpOptions {
-  const url = URL.canParse(text) ? new URL(text) : undefined
-  if (!url || !['smtp:', 'smtps:'].includes(url.protocol) || url.hostname === '') {
-    throw new Error('BERTH_SMTP_URL must be smtp://user:password@host:587 or smtps://….')
-  }
-  if (url.search !== '' || url.hash !== '' || !['', '/'].includes(url.pathname)) {
-    throw new Error('BERTH_SMTP_URL takes no path and no options: TLS is always checked.')
-  }
-  const secure = url.protocol === 'smtps:'
-  const local = LOOPBACK.test(url.hostname)
-  return {
-    host: url.hostname.replaceAll(/[[\]]/g, ''),
-    port: Number(url.port) || (secure ? 465 : 587),
-    secure,
-    requireTLS: !secure && !local,
-    ignoreTLS: !secure && local, // a relay on this machine has no name that a certificate could prove
-    ...(url.username
-      ? { auth: { user: decodeURIComponent(url.username), pass: decodeURIComponent(url.password) } }
-      : {}),
-  }
-}
-
-/** "Berth <berth@example.com>" or the address alone. */
-export function readSender(text: string): { name: string; address: string } {
-  const [, name = '', inside] = /^([^<>\p{Cc}"]*)<([^<>]+)>$/u.exec(text.trim()) ?? []
-  const address = inside ?? text.trim()
-  if (!isAddress(address)) {
-    throw new Error('BERTH_MAIL_FROM must be an address such as Berth <berth@example.com>.')
-  }
-  return { name: name.trim(), address }
-}
-
 export function openMailer(config: MailConfig, dir: string, print: (text: string) => void): Mailer {
   switch (config.kind) {
     case 'smtp':
@@ -89,18 +40,31 @@ export function openMailer(config: MailConfig, dir: string, print: (text: string
   }
 }
 
-function smtpMailer(url: string, sender: string): Mailer {
-  const from = readSender(sender)
-  const transport = createTransport({
+const connect = (url: string, { connectMs, sendMs }: { connectMs: number; sendMs: number }) =>
+  createTransport({
     ...readSmtpUrl(url),
     tls: { minVersion: 'TLSv1.2', rejectUnauthorized: true },
-    connectionTimeout: MAIL.connectMs,
-    greetingTimeout: MAIL.connectMs,
-    socketTimeout: MAIL.sendMs,
-    dnsTimeout: MAIL.connectMs,
+    connectionTimeout: connectMs,
+    greetingTimeout: connectMs,
+    socketTimeout: sendMs,
+    dnsTimeout: connectMs,
     disableFileAccess: true,
     disableUrlAccess: true,
   })
+
+/** Connects, and signs in if the address has a user; sends nothing. */
+export async function tryMailServer(url: string, waitMs: number): Promise<void> {
+  const transport = connect(url, { connectMs: waitMs, sendMs: waitMs })
+  try {
+    await transport.verify()
+  } finally {
+    transport.close()
+  }
+}
+
+function smtpMailer(url: string, sender: string): Mailer {
+  const from = readSender(sender)
+  const transport = connect(url, MAIL)
   return {
     async send({ messageId, to, subject, text }) {
       if (!isAddress(to)) throw new RefusedForGood('This is no mail address.')

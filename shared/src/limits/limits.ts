@@ -218,8 +218,6 @@ export const REST = {
   variableBytes: 64 * KiB,
   variablesBytes: 512 * KiB,
   environmentsPerProject: 20,
-  projectsPerOrganization: 200,
-  serversPerOrganization: 100,
 } as const
 
 /** Credentials of image registries. All of a deployment reach its server in one message, with its variables. */

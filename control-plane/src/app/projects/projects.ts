@@ -58,7 +58,7 @@ export async function createProject(
     await holdServers(c, [...new Set(asked.server_ids)])
     await claimProjectDomain(c, { id: null, organizationId }, domain)
     await requireFreeName(c.db, organizationId, name)
-    await requireBelowLimit(c.db, organizationId)
+    await requireBelowLimit(c.db, organizationId, ctx.config.projectsPerOrganization)
     const id = await insertProject(
       db,
       {
@@ -112,8 +112,8 @@ export async function requireFreeName(
   throw new AppError('name_taken', `There is a project named ${name} already.`)
 }
 
-async function requireBelowLimit(db: Db, organizationId: number): Promise<void> {
-  if ((await countProjects(db, organizationId)) < REST.projectsPerOrganization) return
-  const message = `An organization has at most ${REST.projectsPerOrganization} projects.`
+async function requireBelowLimit(db: Db, organizationId: number, most: number): Promise<void> {
+  if ((await countProjects(db, organizationId)) < most) return
+  const message = `An organization has at most ${most} projects. The operator of Berth can raise BERTH_PROJECTS_PER_ORGANIZATION.`
   throw invalidFields([{ field: 'name', code: 'too_many_projects', message }])
 }

@@ -38,7 +38,7 @@ interface StoredPackage extends PackagedAgent {
   bytes: number
 }
 
-export async function listAgentPackages(ctx: Context): Promise<StoredPackage[]> {
+export async function listAgentPackages(ctx: Pick<Context, 'config'>): Promise<StoredPackage[]> {
   const folder = ctx.config.agentPackages
   const names = await readdir(folder).catch(() => []) // no agent was packaged here
   const found: StoredPackage[] = []

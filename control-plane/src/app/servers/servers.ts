@@ -1,5 +1,5 @@
 // Servers and the tokens with which their agents join.
-import { AppError, invalidFields, REST, SESSION } from '@berth/shared'
+import { AppError, invalidFields, SESSION } from '@berth/shared'
 import { isHostOrAddress, type ServerStatus } from '@berth/shared/api'
 import type { Context } from '../../context.ts'
 import type { Caller } from '../../domain/core/access.ts'
@@ -97,7 +97,7 @@ export async function createServer(
   requireHostname(asked.hostname)
   const id = await change(ctx, async (c) => {
     await holdOrganization(c, organizationId)
-    await requireBelowLimit(c, organizationId)
+    await requireBelowLimit(ctx, c, organizationId)
     const made = await insertServer(c.db, { organizationId, ...asked, createdAt: c.now })
     await auditCaller(c, caller, organizationId, 'server.create', ['server', made], asked)
     emit(c, { organizationId }, 'server.created', { server_id: made })
@@ -109,9 +109,10 @@ export async function createServer(
   return getServer(ctx, asReader(caller), id)
 }
 
-async function requireBelowLimit(c: Change, organizationId: number): Promise<void> {
-  if ((await countServers(c.db, organizationId)) < REST.serversPerOrganization) return
-  const message = `An organization has at most ${REST.serversPerOrganization} servers.`
+async function requireBelowLimit(ctx: Context, c: Change, organizationId: number): Promise<void> {
+  const most = ctx.config.serversPerOrganization
+  if ((await countServers(c.db, organizationId)) < most) return
+  const message = `An organization has at most ${most} servers. The operator of Berth can raise BERTH_SERVERS_PER_ORGANIZATION.`
   throw invalidFields([{ field: 'name', code: 'too_many_servers', message }])
 }
 

@@ -82,7 +82,11 @@ export function openRoutes(api: Api, ctx: Context): void {
 }
 
 function agentRoutes(api: Api, ctx: Context): void {
-  const joins = new RateLimit(ENROLMENT.requestsPerMinute, () => ctx.clock.now())
+  const joins = new RateLimit(
+    ctx.config.enrolmentsPerMinute,
+    () => ctx.clock.now(),
+    'BERTH_ENROLMENTS_PER_MINUTE',
+  )
   const bodyLimit = ENROLMENT.bodyBytes
   api.post(
     '/api/agent/enroll',

@@ -8,7 +8,6 @@ import { z } from 'zod'
 import { installScript, listAgentPackages } from '../../../app/servers/agent-packages.ts'
 import type { Context } from '../../../context.ts'
 import { RateLimit } from '../../../identity/rate-limit.ts'
-import { ENROLMENT } from '../../../limits/keys.ts'
 import type { Api } from '../http/api.ts'
 
 const notPackaged = (): AppError =>
@@ -21,7 +20,11 @@ const NameParams = z.object({ name: z.string().max(64) })
 
 export function installRoutes(api: Api, ctx: Context): void {
   const config = { needs: 'nothing' as const, errors: ['not_found' as const], anyQuery: true }
-  const downloads = new RateLimit(ENROLMENT.downloadsPerMinute, () => ctx.clock.now())
+  const downloads = new RateLimit(
+    ctx.config.downloadsPerMinute,
+    () => ctx.clock.now(),
+    'BERTH_DOWNLOADS_PER_MINUTE',
+  )
   api.get(
     '/install.sh',
     {

@@ -1,0 +1,110 @@
+// `berth-server doctor`: checks what the settings name, and says how to fix each problem. It changes nothing. Every wait
+// is bounded, and what does not depend on each other is checked together.
+import { statSync } from 'node:fs'
+import { type Config, toConfig } from '../../config.ts'
+import { readSettings } from '../../settings/read.ts'
+import { type CommandContext, takesJson } from '../command.ts'
+import { checkClock, checkDatabase, checkMail } from './connections.ts'
+import { type Finding, ok, problem, skipped, warning } from './finding.ts'
+import { checkDataFolder, checkFiles, checkKey } from './machine.ts'
+import { checkAddress, checkNames, checkPorts } from './network.ts'
+
+export async function doctor({ args, env, print }: CommandContext): Promise<number> {
+  const json = takesJson(args)
+  const settings = readSettings(env)
+  const fix = 'Correct it; `berth-server config check` shows every setting.'
+  const findings = [
+    ...settings.warnings.map((one) => warning('settings', one, fix)),
+    ...settings.problems.map((one) => problem('settings', one, fix)),
+  ]
+  if (settings.problems.length > 0) {
+    findings.push(skipped('everything else', 'it depends on the settings'))
+  } else {
+    const config = toConfig(settings)
+    findings.push(ok('settings', settings.file ?? 'from the environment'))
+    findings.push(...becomeOwner(config), ...(await examine(config)))
+  }
+  print(json ? asJson(findings) : asText(findings))
+  return findings.some(({ status }) => status === 'problem') ? 1 : 0
+}
+
+/**
+ * Root reads and writes everything, so it would see no wrong permission, and SQLite would leave files of root. The owner
+ * of the data folder is the account that runs the control plane.
+ */
+function becomeOwner({ dataDir }: Config): Finding[] {
+  const owner = statSync(dataDir, { throwIfNoEntry: false })
+  const me = process.geteuid?.()
+  if (!owner || me === undefined || owner.uid === me) return []
+  if (me !== 0) {
+    const message = `the data folder belongs to another account (uid ${owner.uid})`
+    const fix = 'Run the doctor as the account that runs the control plane, or as root.'
+    return [warning('account', message, fix)]
+  }
+  process.setgroups?.([owner.gid])
+  process.setgid?.(owner.gid)
+  process.setuid?.(owner.uid)
+  return [ok('account', `checked as uid ${owner.uid}, the owner of the data folder`)]
+}
+
+export async function examine(config: Config): Promise<Finding[]> {
+  const { findings: databaseFindings, database } = await checkDatabase(config)
+  const databaseOffset = database?.now === undefined ? undefined : database.now - Date.now()
+  const [ports, names, address, mail, files] = await Promise.all([
+    checkPorts(config, database?.caCertificate),
+    checkNames(config),
+    checkAddress(config),
+    checkMail(config),
+    checkFiles(config),
+  ])
+  const clock =
+    databaseOffset !== undefined
+      ? { name: 'the database', offsetMs: databaseOffset }
+      : address.offsetMs !== undefined
+        ? { name: config.baseUrl, offsetMs: address.offsetMs }
+        : undefined
+  return [
+    ...checkDataFolder(config),
+    checkKey(config, database),
+    ...databaseFindings,
+    checkClock(clock),
+    ...ports,
+    ...names,
+    ...address.findings,
+    mail,
+    ...files,
+  ]
+}
+
+const WORDS: Readonly<Record<Finding['status'], string>> = {
+  ok: 'ok',
+  warning: 'warning',
+  problem: 'problem',
+  skipped: 'not checked',
+}
+
+function asText(findings: readonly Finding[]): string {
+  const indent = ' '.repeat(13)
+  const lines = findings.flatMap(({ subject, status, message, fix }) => [
+    `${WORDS[status].padEnd(indent.length)}${subject}: ${message}`,
+    ...(fix === undefined ? [] : [`${indent}→ ${fix}`]),
+  ])
+  return [...lines, '', summarize(findings)].join('\n')
+}
+
+const count = (findings: readonly Finding[], status: Finding['status']): number =>
+  findings.filter((one) => one.status === status).length
+
+function summarize(findings: readonly Finding[]): string {
+  const problems = count(findings, 'problem')
+  const warnings = count(findings, 'warning')
+  if (problems + warnings === 0) return 'No problem was found.'
+  return `Problems: ${problems}, warnings: ${warnings}.`
+}
+
+const asJson = (findings: readonly Finding[]): string =>
+  JSON.stringify(
+    { findings, problems: count(findings, 'problem'), warnings: count(findings, 'warning') },
+    null,
+    2,
+  )

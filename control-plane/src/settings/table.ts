@@ -1,0 +1,229 @@
+// Every setting of the control plane, once: the start, `berth-server config check` and docs/operations/settings.md read
+// this table. To add one, add a row here, a field of Config, and its use.
+import { FLEET } from '../limits/installation.ts'
+import { checkSender, checkSmtpUrl } from '../mail/smtp-url.ts'
+import {
+  choice,
+  flag,
+  form,
+  isEndpoint,
+  isNetwork,
+  list,
+  number,
+  optional,
+  path,
+  port,
+  type Setting,
+  text,
+  webAddress,
+  withDefault,
+} from './setting.ts'
+
+const most = number(1, 1_000_000)
+
+/** By the name of the field in Config where there is one. */
+export const SETTINGS = {
+  baseUrl: withDefault(webAddress, '', {
+    variable: 'BERTH_URL',
+    key: 'url',
+    without: 'the address where it listens',
+    description: 'The address that people use, also in links and join commands.',
+  }),
+  dataDir: withDefault(path, '.data/control-plane', {
+    variable: 'BERTH_DATA_DIR',
+    key: 'data_dir',
+    description: 'The folder of the database (SQLite), the logs and the key.',
+  }),
+  host: withDefault(text, '127.0.0.1', {
+    variable: 'BERTH_HOST',
+    key: 'host',
+    description: 'The address of this machine where REST and the dashboard listen.',
+  }),
+  port: withDefault(port, 7_080, {
+    variable: 'BERTH_PORT',
+    key: 'port',
+    description: 'The port of REST and the dashboard.',
+  }),
+  trustedProxies: withDefault(
+    list(
+      'list of addresses and networks',
+      'addresses or networks such as 10.0.0.7 or 10.0.0.0/8',
+      isNetwork,
+    ),
+    [],
+    {
+      variable: 'BERTH_TRUSTED_PROXY',
+      key: 'trusted_proxies',
+      without: 'none, the address of the connection counts',
+      description: 'Proxies whose `X-Forwarded-For` is trusted.',
+    },
+  ),
+  logLevel: withDefault(
+    choice('trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'),
+    'info',
+    {
+      variable: 'BERTH_LOG',
+      key: 'log',
+      description: 'The least important messages that are logged.',
+    },
+  ),
+  openOrganizations: withDefault(flag, false, {
+    variable: 'BERTH_OPEN_ORGANIZATIONS',
+    key: 'open_organizations',
+    without: 'false, only platform administrators may',
+    description: 'Everyone with an account may create an organization.',
+  }),
+  customDomains: withDefault(choice('any', 'listed'), 'any', {
+    variable: 'BERTH_CUSTOM_DOMAINS',
+    key: 'custom_domains',
+    description: 'With `listed`, domains outside of a project’s own must be on its list.',
+  }),
+  privateGitHosts: withDefault(list('list of host names', 'host names'), [], {
+    variable: 'BERTH_PRIVATE_GIT_HOSTS',
+    key: 'private_git_hosts',
+    description: 'Forges that may have a private address.',
+  }),
+  dashboardDir: optional(path, {
+    variable: 'BERTH_DASHBOARD_DIR',
+    key: 'dashboard_dir',
+    without: '`dashboard/dist` of the checkout',
+    description: 'The folder of the built dashboard.',
+  }),
+  databaseUrl: optional(form('PostgreSQL address', checkDatabaseUrl), {
+    variable: 'DATABASE_URL',
+    key: 'database.url',
+    without: 'SQLite in the data folder',
+    description: 'PostgreSQL in place of SQLite: `postgres://user:password@host/name`.',
+    secret: true,
+  }),
+  agentHost: withDefault(text, '127.0.0.1', {
+    variable: 'BERTH_AGENT_HOST',
+    key: 'agents.host',
+    description: 'The address of this machine where agents connect (gRPC, mutual TLS).',
+  }),
+  agentPort: withDefault(port, 7_443, {
+    variable: 'BERTH_AGENT_PORT',
+    key: 'agents.port',
+    description: 'The port where agents connect.',
+  }),
+  agentEndpoints: withDefault(
+    list('list of host:port', 'host:port, such as deploy.example.com:7443', isEndpoint),
+    [],
+    {
+      variable: 'BERTH_AGENT_ENDPOINTS',
+      key: 'agents.endpoints',
+      without: 'the host of `BERTH_URL` and the agents’ port',
+      description: 'The addresses that agents dial; they receive them when they join.',
+    },
+  ),
+  agentPackages: optional(path, {
+    variable: 'BERTH_AGENT_PACKAGES',
+    key: 'agents.packages',
+    without: '`dist` of the checkout',
+    description: 'The folder of packaged agents for new servers.',
+  }),
+  kekFile: optional(path, {
+    variable: 'BERTH_KEK_FILE',
+    key: 'keys.file',
+    without: '`kek` in the data folder, created at the first start',
+    description: 'The key that encrypts stored secrets: a file of 32 random bytes, mode 0400.',
+  }),
+  previousKekFile: optional(path, {
+    variable: 'BERTH_KEK_PREVIOUS_FILE',
+    key: 'keys.previous_file',
+    description: 'The previous key, for the first start after a replacement.',
+  }),
+  smtpUrl: optional(form('SMTP address', checkSmtpUrl), {
+    variable: 'BERTH_SMTP_URL',
+    key: 'mail.smtp_url',
+    without: 'none, no mail is sent',
+    description: 'The mail server: `smtp://user:password@host:587` or `smtps://…`.',
+    secret: true,
+  }),
+  mailFrom: optional(form('mail address', checkSender), {
+    variable: 'BERTH_MAIL_FROM',
+    key: 'mail.from',
+    without: 'none, needed with a mail server',
+    description: 'The sender of mail: `Berth <berth@example.com>`.',
+  }),
+  enrolmentsPerMinute: withDefault(most, FLEET.enrolmentsPerMinute, {
+    variable: 'BERTH_ENROLMENTS_PER_MINUTE',
+    key: 'limits.enrolments_per_minute',
+    description:
+      'How often agents of one address may join, or renew an expired certificate, in a minute.',
+  }),
+  downloadsPerMinute: withDefault(most, FLEET.downloadsPerMinute, {
+    variable: 'BERTH_DOWNLOADS_PER_MINUTE',
+    key: 'limits.downloads_per_minute',
+    description: 'How often one address may download a packaged agent in a minute.',
+  }),
+  serversPerOrganization: withDefault(most, FLEET.serversPerOrganization, {
+    variable: 'BERTH_SERVERS_PER_ORGANIZATION',
+    key: 'limits.servers_per_organization',
+    description: 'How many servers an organization may have.',
+  }),
+  projectsPerOrganization: withDefault(most, FLEET.projectsPerOrganization, {
+    variable: 'BERTH_PROJECTS_PER_ORGANIZATION',
+    key: 'limits.projects_per_organization',
+    description: 'How many projects an organization may have.',
+  }),
+  rateLimitFactor: withDefault(number(0.01, 1_000_000, { whole: false }), 1, {
+    variable: 'BERTH_RATE_LIMIT_FACTOR',
+    key: 'limits.rate_factor',
+    description: 'Multiplies the limits of requests per token and person; not those per address.',
+  }),
+  legacyWebhookSecret: optional(text, {
+    variable: 'BERTH_LEGACY_WEBHOOK_SECRET',
+    key: 'webhooks.legacy_secret',
+    description: 'The shared secret of projects that predate secrets per project.',
+    secret: true,
+  }),
+  metricsToken: optional(form('token', checkMetricsToken), {
+    variable: 'BERTH_METRICS_TOKEN',
+    key: 'metrics.token',
+    without: 'none, there are no metrics',
+    description: 'Opens `/metrics` to monitoring.',
+    secret: true,
+  }),
+  configFile: optional(path, {
+    variable: 'BERTH_CONFIG_FILE',
+    without: '`/etc/berth/server.toml` if it exists',
+    description: 'The settings file. Empty: no file is read.',
+  }),
+  development: withDefault(
+    { name: '1', toml: 'string', parse: (given: string) => given === '1' },
+    false,
+    {
+      variable: 'BERTH_DEV',
+      without: 'off',
+      description:
+        'With `1`: local repositories are allowed, mail becomes files, and `/etc/berth/server.toml` is not read.',
+    },
+  ),
+} as const
+
+type Table = typeof SETTINGS
+export type SettingName = keyof Table
+
+/** What each setting is after reading. */
+export type Values = {
+  [N in SettingName]: Table[N] extends Setting<infer T>
+    ? Table[N] extends { always: true }
+      ? T
+      : T | undefined
+    : never
+}
+
+export const ROWS = Object.entries(SETTINGS) as [SettingName, Setting][]
+
+function checkMetricsToken(given: string): void {
+  if (!/^[\x21-\x7e]{16,200}$/.test(given)) {
+    throw new Error('must have 16 to 200 characters without spaces')
+  }
+}
+
+/** Also the forms for a Unix socket that the database library takes. */
+function checkDatabaseUrl(given: string): void {
+  const isFine = /^(postgres(ql)?:\/\/|socket:|\/)/.test(given)
+  if (!isFine) throw new Error('must be postgres://user:password@host/name')
+}
