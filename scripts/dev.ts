@@ -171,16 +171,16 @@ function knowsAddress(stateDir: string, url: string, port: number): boolean {
   return new URL(baseUrl).origin === url && endpoints.includes(`127.0.0.1:${port}`)
 }
 
-/** For added servers; rebuilt only if its sources changed. Returns a problem, or undefined. */
+/** For added servers and laptops; rebuilt only if its sources changed. Returns a problem, or undefined. */
 async function packageAgent(data: string): Promise<string | undefined> {
   const file = join(data, 'package.log')
   const log = openSync(file, 'w', 0o600)
-  const argv = ['scripts/package-agent.ts']
+  const argv = ['scripts/bundle.ts', '--if-stale']
   const child = spawn(process.execPath, argv, { cwd: root, stdio: ['ignore', log, log] })
   closeSync(log)
   ending.push(() => end(child))
   const code = await new Promise((resolve) => child.once('exit', resolve).once('error', resolve))
-  return code === 0 ? undefined : `no agent could be packaged for other servers; see ${file}`
+  return code === 0 ? undefined : `agent or client could not be packaged for others; see ${file}`
 }
 
 async function end(child: ChildProcess): Promise<void> {

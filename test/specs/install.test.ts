@@ -1,13 +1,15 @@
 // How a new server gets its agent: a script that is checked against the digest in the join command, and a package whose
-// digest is in the script. Only packages that exist are offered.
+// digest is in the script. A person gets the client the same way. Only files that exist are offered.
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { TestControlPlane } from '../fixtures/platform/control-plane.ts'
 
+const root = fileURLToPath(new URL('../..', import.meta.url))
 const sha256 = (data: string | Buffer): string => createHash('sha256').update(data).digest('hex')
 
 describe('without a packaged agent', () => {
@@ -28,14 +30,32 @@ describe('without a packaged agent', () => {
   })
 })
 
+describe('without a bundled client', () => {
+  test.each(['/install-cli.sh', '/cli/berth.cjs', '/cli/SHA256SUMS'])(
+    '%s says what is missing',
+    async (path) => {
+      const plane = await TestControlPlane.start('sqlite')
+      try {
+        const answer = await plane.call<{ detail: string }>('GET', path)
+        expect(answer.status).toBe(404)
+        expect(answer.body.detail).toContain('This control plane has no client to offer.')
+      } finally {
+        await plane.close()
+      }
+    },
+  )
+})
+
 describe('with packaged agents', () => {
   const folder = mkdtempSync(join(tmpdir(), 'berth-packages-'))
   const x64 = Buffer.from('the agent for x64')
+  const client = '#!/usr/bin/env node\n'
   let plane: TestControlPlane
   beforeAll(async () => {
     mkdirSync(folder, { recursive: true })
     writeFileSync(join(folder, 'berth-agent-linux-x64.tar.gz'), x64)
     writeFileSync(join(folder, 'berth-agent-linux-arm64.tar.gz'), 'the agent for arm64')
+    writeFileSync(join(folder, 'berth.cjs'), client)
     writeFileSync(join(folder, 'secret.txt'), 'not to be offered')
     plane = await TestControlPlane.start('sqlite', { env: { BERTH_AGENT_PACKAGES: folder } })
     await plane.setUp()
@@ -100,4 +120,29 @@ describe('with packaged agents', () => {
       expect(answer.text).not.toContain('not to be offered')
     },
   )
+  test("the client's script checks the client, and Node.js where there is none", async () => {
+    const script = await plane.call('GET', '/install-cli.sh')
+    expect(script.status).toBe(200)
+    expect(script.headers.get('content-type')).toBe('text/x-shellscript; charset=utf-8')
+    execFileSync('sh', ['-n'], { input: script.text })
+    const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
+    expect(script.text).toContain(`version='${version}'`)
+    for (const digest of [sha256(client), sha256(x64)]) expect(script.text).toContain(`'${digest}'`)
+    expect(script.text.trimEnd().split('\n').at(-1)).toBe('main "$@"')
+    const file = await plane.call('GET', '/cli/berth.cjs')
+    expect([file.status, file.text]).toEqual([200, client])
+    expect(file.headers.get('content-disposition')).toBe('attachment; filename="berth.cjs"')
+    const sums = await plane.call('GET', '/cli/SHA256SUMS')
+    expect(sums.text).toBe(`${sha256(client)}  berth.cjs\n`)
+  })
+
+  test.each([
+    'secret.txt',
+    '..%2fsecret.txt',
+    '%2e%2e%2fberth.cjs',
+    'berth-agent-linux-x64.tar.gz',
+  ])('nothing but the client is offered as one: %s', async (name) => {
+    const answer = await plane.call<{ detail: string }>('GET', `/cli/${name}`)
+    expect([answer.status, answer.body.detail]).toEqual([404, 'There is no such package here.'])
+  })
 })

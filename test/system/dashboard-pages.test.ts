@@ -230,8 +230,9 @@ describe.skipIf(missing('chromium'))('every page', () => {
     const cp = await TestControlPlane.start('sqlite')
     const v = await chrome.visit(cp.url)
     try {
-      await v.goto('/setup')
+      await v.goto('/setup#berth_setup_abc') // the link that the console shows
       await v.heading('Set up Berth')
+      expect(await v.page.getByLabel('Set-up token').inputValue()).toBe('berth_setup_abc')
       const found = await inspect(v)
       await cp.setUp()
       for (const path of ['/login', '/reset', '/reset/x', '/invite/x']) {

@@ -218,7 +218,7 @@ describe.skipIf(missing('caddy') || missing('git'))('npm start', () => {
 })
 
 describe('npm run control-plane', () => {
-  it('offers the dashboard and the agent to new servers from its first start', async () => {
+  it('offers the dashboard, the agent and the client from its first start', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'berth-serve-'))
     const own = { BERTH_DATA_DIR: folder, BERTH_PORT: '0', BERTH_AGENT_PORT: '0' }
     const env = { ...process.env, ...own }
@@ -231,6 +231,7 @@ describe('npm run control-plane', () => {
       const find = () => /listens at (http\S+),/.exec(said)?.[1]
       const url = await until('the control plane', find, START_MS)
       expect((await fetch(`${url}/install.sh`)).status).toBe(200)
+      expect((await fetch(`${url}/install-cli.sh`)).status).toBe(200)
       expect(await (await fetch(url)).text()).toContain('<script')
       const ended = once(child, 'exit')
       child.kill('SIGTERM')

@@ -26,6 +26,7 @@ describe('install', () => {
     }
     expect(JSON.parse(stdout)).toEqual({ [key]: { berth: entry } })
     expect(stderr).toContain(file)
+    expect(stderr).toContain('curl -fsSL https://x.example.com/install-cli.sh | sh')
     expect(stdout + stderr).not.toContain('berth_pat')
     expect(existsSync(join(cwd, file))).toBe(false)
   })

@@ -4,6 +4,8 @@
 import { randomUUID } from 'node:crypto'
 import { copyFile, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import { credentialsPath, readCredentials } from '../client/credentials.ts'
+import { chooseBaseUrl } from '../client/login.ts'
 import { findRoot } from '../client/repository.ts'
 import {
   type Context,
@@ -140,12 +142,17 @@ async function performInstall(options: InstallOptions, context: Context): Promis
   const { io, screen } = context
   const { file, key } = CLIENTS[options.client]
   const path = join((await findRoot(io.cwd)) ?? io.cwd, file)
-  if (options.write) {
-    await writeEntry(path, options, context)
-    return EXIT.done
+  if (options.write) await writeEntry(path, options, context)
+  else {
+    await screen.note(cleanText(`Put this into ${path}, or run again with --write:`))
+    await screen.print(toJson({ [key]: { [NAME]: options.entry } }, 2))
   }
-  await screen.note(cleanText(`Put this into ${path}, or run again with --write:`))
-  await screen.print(toJson({ [key]: { [NAME]: options.entry } }, 2))
+  const stored = await readCredentials(credentialsPath(io.env))
+  const url = chooseBaseUrl(context.globals, io.env, stored)
+  if (url !== undefined) {
+    const line = `curl -fsSL ${url}/install-cli.sh | sh`
+    await screen.note(cleanText(`Colleagues who use this entry need berth: ${line}`))
+  }
   return EXIT.done
 }
 

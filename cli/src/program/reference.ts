@@ -7,6 +7,20 @@ const INTRODUCTION = `# The client \`berth\`
 
 <!-- Made from cli/src/program/program.ts by cli/src/program/reference.ts; cli/src/program/reference.test.ts keeps it fresh (vitest --update writes it). -->
 
+## Install
+
+\`\`\`sh
+curl -fsSL https://deploy.example.com/install-cli.sh | sh
+\`\`\`
+
+Your control plane serves this script; the dashboard shows the line under **Account**. On Linux and macOS it installs
+\`berth\` into \`~/.local/bin\` (as root into \`/usr/local/bin\`, or into \`BERTH_BIN_DIR\`), with completions for the shells
+that have a folder for them. The client needs Node.js 18 or newer. On Linux (x64, arm64) without it, the script also fetches
+a Node.js for \`berth\` alone. Run the line again to update, or with \`| sh -s -- --uninstall\` to remove it. On every other
+system, download \`https://deploy.example.com/cli/berth.cjs\` (its checksum is at \`/cli/SHA256SUMS\`) and run it with Node.js.
+
+## How it behaves
+
 Data goes to stdout, everything else to stderr. On a terminal lists are tables with relative times; in a pipe, or with
 \`CI=true\`, they are tab-separated without a header, ids first, with ISO times and full hashes; \`--json\` prints the API's JSON
 as one document, and one document a line for streams (\`logs\`, \`tasks log -f\`). \`NO_COLOR\`, \`CLICOLOR=0\`, \`--no-color\` and

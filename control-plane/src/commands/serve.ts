@@ -17,7 +17,9 @@ export async function serve({ env, print }: CommandContext): Promise<undefined> 
   })
   print(`Berth listens at ${controlPlane.baseUrl}, for agents at port ${controlPlane.gateway.port}`)
   if (controlPlane.setupToken) {
-    print(`No administrator yet. One-time set-up token: ${controlPlane.setupToken}`)
+    // after the #, so that no server or proxy logs the token
+    const link = `${controlPlane.baseUrl}/setup#${controlPlane.setupToken}`
+    print(`No administrator yet. One-time set-up link: ${link}`)
   }
   const stop = (): void => {
     controlPlane.close().then(

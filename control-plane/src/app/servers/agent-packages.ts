@@ -1,5 +1,5 @@
-// The packaged agents next to this control plane (`npm run bundle`), and the script that installs one of them. A digest
-// is computed once for each state of a file; a replaced file is hashed again.
+// The packaged agents and the client next to this control plane (a release, or `npm run bundle`), and the scripts that
+// install them. A digest is computed once for each state of a file; a replaced file is hashed again.
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { readdir, stat } from 'node:fs/promises'
@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { VERSION } from '@berth/shared'
 import type { Context } from '../../context.ts'
+import { CLIENT_FILE, renderClientScript } from '../../domain/servers/client-script.ts'
 import { type PackagedAgent, renderInstallScript } from '../../domain/servers/install-script.ts'
 
 const PACKAGE = /^berth-agent-(linux-(?:x64|arm64))\.tar\.gz$/
@@ -56,6 +57,32 @@ export async function installScript(ctx: Context): Promise<string | undefined> {
   const packages = await listAgentPackages(ctx)
   if (packages.length === 0) return undefined
   return renderInstallScript({ baseUrl: ctx.baseUrl, version: VERSION, packages })
+}
+
+/** Undefined if the client was not bundled here. */
+export async function findClient(
+  ctx: Context,
+): Promise<{ path: string; sha256: string; bytes: number } | undefined> {
+  const path = join(ctx.config.agentPackages, CLIENT_FILE)
+  try {
+    return { path, ...(await digestOf(path)) }
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    throw error
+  }
+}
+
+/** Undefined if the client was not bundled here. */
+export async function clientScript(ctx: Context): Promise<string | undefined> {
+  const client = await findClient(ctx)
+  if (!client) return undefined
+  const packages = await listAgentPackages(ctx)
+  return renderClientScript({
+    baseUrl: ctx.baseUrl,
+    version: VERSION,
+    sha256: client.sha256,
+    packages,
+  })
 }
 
 /**

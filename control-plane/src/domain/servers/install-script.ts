@@ -14,12 +14,12 @@ interface InstallFacts {
 }
 
 /** Quotes for sh. */
-const quote = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`
+export const quote = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`
 
 const choice = ({ platform, name, sha256 }: PackagedAgent): string =>
   `  ${platform}) package=${quote(name)} digest=${quote(sha256)} ;;`
 
-const UNIT = `[Unit]
+export const AGENT_UNIT = `[Unit]
 Description=Berth agent
 Documentation=man:systemd.service(5)
 After=network-online.target docker.service
@@ -147,7 +147,7 @@ fi
 
 if [ -d /run/systemd/system ]; then
   cat >/etc/systemd/system/berth-agent.service <<'UNIT'
-${UNIT}
+${AGENT_UNIT}
 UNIT
   systemctl daemon-reload
   if [ "$start" = yes ]; then

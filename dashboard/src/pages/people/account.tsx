@@ -3,6 +3,7 @@ import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { api, change, trpc } from '../../api.ts'
 import { ActButton } from '../../components/act.tsx'
+import { CopyField } from '../../components/copy.tsx'
 import { Text } from '../../components/forms/field.tsx'
 import { Form, text } from '../../components/forms/form.tsx'
 import { Facts, Page, Section } from '../../components/page.tsx'
@@ -69,9 +70,24 @@ export function Account() {
           />
         </Form>
       </Section>
+      <Client />
       <Browsers />
       <Preferences />
     </Page>
+  )
+}
+
+function Client() {
+  const { origin } = window.location
+  return (
+    <Section title="Client">
+      <p>Installs the client berth on your machine (Linux, macOS), then logs it in:</p>
+      <CopyField label="install command" text={`curl -fsSL ${origin}/install-cli.sh | sh`} />
+      <CopyField label="login command" text={`berth login --url ${origin}`} />
+      <p className="muted small">
+        On every other system, run <a href="/cli/berth.cjs">berth.cjs</a> with Node.js 18 or newer.
+      </p>
+    </Section>
   )
 }
 

@@ -135,8 +135,8 @@ export function Setup() {
   return (
     <Frame title="Set up Berth">
       <p>
-        The control plane printed a set-up token on its console when it started. Whoever has it
-        becomes the first administrator.
+        The control plane printed a link with a set-up token on its console when it started. Whoever
+        has it becomes the first administrator.
       </p>
       <Form
         submit="Set up"
@@ -156,6 +156,7 @@ export function Setup() {
           label="Set-up token"
           name="token"
           placeholder="berth_setup_…"
+          defaultValue={/^#(berth_setup_\w+)$/.exec(window.location.hash)?.[1]}
           autoComplete="off"
           spellCheck={false}
           required

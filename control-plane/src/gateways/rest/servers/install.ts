@@ -1,12 +1,18 @@
-// What a new server fetches: the install script and the packaged agent. No token is needed, because both are public;
-// the digest in the join command verifies the script.
+// What a new server fetches: the install script and the packaged agent. What a person's machine fetches: the script and
+// the client. No token is needed, because all of it is public; the digest in the join command verifies the server's script.
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { AppError } from '@berth/shared'
 import type { FastifyReply } from 'fastify'
 import { z } from 'zod'
-import { installScript, listAgentPackages } from '../../../app/servers/agent-packages.ts'
+import {
+  clientScript,
+  findClient,
+  installScript,
+  listAgentPackages,
+} from '../../../app/servers/agent-packages.ts'
 import type { Context } from '../../../context.ts'
+import { CLIENT_FILE } from '../../../domain/servers/client-script.ts'
 import { RateLimit } from '../../../identity/rate-limit.ts'
 import type { Api } from '../http/api.ts'
 
@@ -14,6 +20,12 @@ const notPackaged = (): AppError =>
   new AppError(
     'not_found',
     "No agent is packaged on this control plane. Run 'npm run bundle' where it is installed, or run the agent from a checkout.",
+  )
+
+const noClient = (): AppError =>
+  new AppError(
+    'not_found',
+    "This control plane has no client to offer. Run 'npm run bundle' where it is installed, or take the client from a release.",
   )
 
 const NameParams = z.object({ name: z.string().max(64) })
@@ -37,12 +49,57 @@ export function installRoutes(api: Api, ctx: Context): void {
     async (_request, reply) => {
       const script = await installScript(ctx)
       if (!script) throw notPackaged()
-      const digest = createHash('sha256').update(script).digest('base64url')
-      return reply
-        .type('text/x-shellscript; charset=utf-8')
-        .header('etag', `"${digest}"`)
-        .header('cache-control', 'no-cache')
-        .send(script)
+      return sendScript(reply, script)
+    },
+  )
+  api.get(
+    '/install-cli.sh',
+    {
+      config,
+      schema: {
+        summary: 'The script that installs the client',
+        response: { 200: { content: { 'text/x-shellscript': { schema: z.string() } } } },
+      },
+    },
+    async (_request, reply) => {
+      const script = await clientScript(ctx)
+      if (!script) throw noClient()
+      return sendScript(reply, script)
+    },
+  )
+  api.get(
+    '/cli/:name',
+    {
+      config,
+      schema: {
+        summary: 'The client, or its checksum',
+        params: NameParams,
+        response: {
+          200: {
+            content: {
+              'application/octet-stream': { schema: z.string() },
+              'text/plain': { schema: z.string() },
+            },
+          },
+        },
+      },
+    },
+    async (request, reply) => {
+      const { name } = request.params
+      if (name !== CLIENT_FILE && name !== 'SHA256SUMS') throw noSuch()
+      const client = await findClient(ctx)
+      if (!client) throw noClient()
+      const answer: FastifyReply = reply
+      if (name === 'SHA256SUMS') {
+        return answer.type('text/plain; charset=utf-8').send(`${client.sha256}  ${CLIENT_FILE}\n`)
+      }
+      downloads.take(request.ip)
+      return answer
+        .type('application/octet-stream')
+        .header('content-disposition', `attachment; filename="${CLIENT_FILE}"`)
+        .header('content-length', client.bytes)
+        .header('etag', `"${client.sha256}"`)
+        .send(createReadStream(client.path))
     },
   )
   api.get(
@@ -68,6 +125,15 @@ export function installRoutes(api: Api, ctx: Context): void {
         .send(createReadStream(found.path))
     },
   )
+}
+
+function sendScript(reply: FastifyReply, script: string): FastifyReply {
+  const digest = createHash('sha256').update(script).digest('base64url')
+  return reply
+    .type('text/x-shellscript; charset=utf-8')
+    .header('etag', `"${digest}"`)
+    .header('cache-control', 'no-cache')
+    .send(script)
 }
 
 const noSuch = (): AppError => new AppError('not_found', 'There is no such package here.')

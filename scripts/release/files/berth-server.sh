@@ -1,0 +1,32 @@
+#!/bin/sh
+# Starts the control plane, or one of its commands, with the Node.js it was shipped with. An installed one reads
+# /etc/berth/server.env, as its unit does; variables that are set already win. Root becomes the account of the service, so
+# that no file of the data folder belongs to root; only an upgrade needs root's rights.
+set -eu
+here=$(dirname -- "$(readlink -f -- "$0")")
+
+take() { # a line of server.env
+  name=${1%%=*} value=${1#*=}
+  case $name in '' | [!A-Z]* | *[!A-Z0-9_]*) return ;; esac
+  case $value in \"*\") value=${value#\"} value=${value%\"} ;; esac
+  if ! printenv "$name" >/dev/null; then export "$name=$value"; fi
+}
+
+as=
+case $here in
+  /opt/berth-server/*)
+    if [ -r /etc/berth/server.env ]; then
+      while IFS= read -r line || [ -n "$line" ]; do
+        case $line in [A-Z]*=*) take "$line" ;; esac
+      done </etc/berth/server.env
+    fi
+    export BERTH_DATA_DIR="${BERTH_DATA_DIR:-/var/lib/berth-server}"
+    if [ "$(id -u)" = 0 ] && [ "${1:-serve}" != upgrade ] && id berth-server >/dev/null 2>&1; then
+      as='setpriv --reuid=berth-server --regid=berth-server --init-groups --inh-caps=-all'
+      export HOME=/var/lib/berth-server
+    fi
+    ;;
+esac
+export BERTH_AGENT_PACKAGES="${BERTH_AGENT_PACKAGES:-$here/../packages}"
+export BERTH_DASHBOARD_DIR="${BERTH_DASHBOARD_DIR:-$here/../dashboard}"
+exec $as "$here/node" "$here/../lib/berth-server.mjs" "$@"
