@@ -1,6 +1,7 @@
 // Reads the configuration of the control plane from the environment, once. A bad value stops the start with a message.
 import { isIP, isIPv6 } from 'node:net'
 import { join, resolve } from 'node:path'
+import { scheduleFault } from '@berth/shared/service-file'
 import { WEBHOOKS } from './limits/forges.ts'
 
 /** Mail goes to a mail server, to files and the console (development), or nowhere. */
@@ -8,6 +9,30 @@ export type MailConfig =
   | { kind: 'smtp'; url: string; from: string }
   | { kind: 'files' }
   | { kind: 'none' }
+
+/** S3-compatible storage for backups. */
+export interface S3Settings {
+  endpoint: string
+  region: string
+  accessKeyId: string
+  secretAccessKey: string
+}
+
+/** Backups of the control plane, made by a command or on a schedule. */
+export interface BackupConfig {
+  /** A folder or s3://bucket/folder. */
+  to: string | undefined
+  /** Five cron fields, in UTC. Unset: only commands make backups. */
+  schedule: string | undefined
+  /** How many stay; 0: all. */
+  keep: number
+  /** Older ones go; 0: any age stays. */
+  keepDays: number
+  passphraseFile: string | undefined
+  /** Public keys of age. */
+  recipients: string[]
+  s3: S3Settings | undefined
+}
 
 export interface Config {
   /** Holds the database (SQLite), logs and, unless configured elsewhere, the key that encrypts secrets. */
@@ -48,6 +73,7 @@ export interface Config {
   agentPackages: string
   /** The built dashboard (`npm run build:dashboard`). */
   dashboardDir: string
+  backup: BackupConfig
 }
 
 function port(env: NodeJS.ProcessEnv, name: string, fallback: number): number {
@@ -87,6 +113,53 @@ function readMail(env: NodeJS.ProcessEnv): MailConfig {
   return { kind: 'smtp', url, from }
 }
 
+function count(env: NodeJS.ProcessEnv, name: string, fallback: number): number {
+  const text = env[name] || String(fallback)
+  if (/^\d{1,5}$/.test(text)) return Number(text)
+  throw new Error(`${name} must be a number from 0 to 99999, got "${text}".`)
+}
+
+function readS3(env: NodeJS.ProcessEnv): S3Settings | undefined {
+  const accessKeyId = env.BERTH_BACKUP_S3_ACCESS_KEY_ID
+  const secretAccessKey = env.BERTH_BACKUP_S3_SECRET_ACCESS_KEY
+  if (!accessKeyId && !secretAccessKey) return undefined
+  if (!accessKeyId || !secretAccessKey) {
+    throw new Error(
+      'BERTH_BACKUP_S3_ACCESS_KEY_ID and BERTH_BACKUP_S3_SECRET_ACCESS_KEY must be set together.',
+    )
+  }
+  const region = env.BERTH_BACKUP_S3_REGION || 'us-east-1'
+  const endpoint = env.BERTH_BACKUP_S3_ENDPOINT || `https://s3.${region}.amazonaws.com`
+  if (!/^https?:$/.test(URL.parse(endpoint)?.protocol ?? '')) {
+    throw new Error('BERTH_BACKUP_S3_ENDPOINT must be an address such as https://s3.example.com.')
+  }
+  return { endpoint, region, accessKeyId, secretAccessKey }
+}
+
+function readBackup(env: NodeJS.ProcessEnv): BackupConfig {
+  const schedule = env.BERTH_BACKUP_SCHEDULE || undefined
+  const to = env.BERTH_BACKUP_TO || undefined
+  const fault = schedule && scheduleFault({ cron: schedule, timezone: 'UTC' })
+  if (fault) throw new Error(`BERTH_BACKUP_SCHEDULE is "${schedule}". ${fault}`)
+  if (schedule && !to) throw new Error('BERTH_BACKUP_TO must be set with BERTH_BACKUP_SCHEDULE.')
+  const recipients = (env.BERTH_BACKUP_RECIPIENTS ?? '').split(/[\s,]+/).filter(Boolean)
+  const passphraseFile = env.BERTH_BACKUP_PASSPHRASE_FILE || undefined
+  if (passphraseFile && recipients.length > 0) {
+    throw new Error(
+      'Only one of BERTH_BACKUP_PASSPHRASE_FILE and BERTH_BACKUP_RECIPIENTS may be set.',
+    )
+  }
+  return {
+    to,
+    schedule,
+    keep: count(env, 'BERTH_BACKUP_KEEP', 14),
+    keepDays: count(env, 'BERTH_BACKUP_KEEP_DAYS', 0),
+    passphraseFile,
+    recipients,
+    s3: readS3(env),
+  }
+}
+
 export function readConfig(env: NodeJS.ProcessEnv): Config {
   const dataDir = resolve(env.BERTH_DATA_DIR ?? '.data/control-plane')
   const baseUrl = (env.BERTH_URL ?? '').replace(/\/+$/, '')
@@ -123,5 +196,6 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     dashboardDir: resolve(
       env.BERTH_DASHBOARD_DIR ?? join(import.meta.dirname, '../../dashboard/dist'),
     ),
+    backup: readBackup(env),
   }
 }
