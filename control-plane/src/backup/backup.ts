@@ -21,6 +21,8 @@ export interface BackupOptions {
   lock: Lock
   withLogs: boolean
   now: number
+  /** Gives the backup up; it then leaves nothing. */
+  signal?: AbortSignal
 }
 
 export interface MadeBackup {
@@ -63,6 +65,10 @@ export async function makeBackup(config: Config, options: BackupOptions): Promis
       settings: listSettings(config),
     }
     const archive = writeArchive(source, head, withLogs ? join(config.dataDir, 'logs') : undefined)
+    const stop = (): void => {
+      archive.stream.destroy(new BackupError('The control plane stopped during the backup.'))
+    }
+    options.signal?.addEventListener('abort', stop)
     try {
       const bytes = await place.write(name, await encrypt(archive.stream, lock))
       return { place, name, bytes, manifest: await archive.done, isLocked: isLocked(lock) }
@@ -70,6 +76,8 @@ export async function makeBackup(config: Config, options: BackupOptions): Promis
       archive.stream.destroy()
       await archive.done.catch(() => undefined) // the source is no longer read
       throw error
+    } finally {
+      options.signal?.removeEventListener('abort', stop)
     }
   } finally {
     await source.close()

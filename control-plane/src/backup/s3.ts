@@ -74,7 +74,8 @@ export class S3Place implements Place {
     const found = await this.#ask(`${this.title} cannot be listed`, () =>
       this.#client.listObjects('/', this.#prefix, BACKUPS.listed),
     )
-    return (found ?? []).flatMap(({ Key, Size }) => {
+    if (!found) throw new BackupError(`There is no bucket for ${this.title}.`)
+    return found.flatMap(({ Key, Size }) => {
       const name = Key.slice(this.#prefix.length)
       const takenAt = Key.startsWith(this.#prefix) ? timeOfName(name) : undefined
       return takenAt === undefined ? [] : [{ name, bytes: Number(Size), takenAt }]

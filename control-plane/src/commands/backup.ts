@@ -1,10 +1,15 @@
 // `berth-server backup`, `backup list` and `backup-key`. They work while the control plane runs.
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
 import { configuredLock, makeBackup } from '../backup/backup.ts'
 import { type Lock, readPassphrase } from '../backup/encryption.ts'
 import { openPlace } from '../backup/places.ts'
-import { readConfig } from '../config.ts'
+import { type Config, readConfig } from '../config.ts'
 import { toUtc } from '../domain/core/utc.ts'
 import { copyKek } from '../keys/kek-copy.ts'
+import { BACKUPS } from '../limits/installation.ts'
+import { openPostgres, openSqlite } from '../store/engine/database.ts'
+import { type BackupRun, listBackupRuns } from '../store/installation/backup-runs.ts'
 import type { CommandContext } from './command.ts'
 import { readOptions } from './options.ts'
 
@@ -66,12 +71,30 @@ export async function backupList({ args, env, print }: CommandContext): Promise<
   for (const { name, bytes, takenAt } of found) {
     print(`${toUtc(takenAt)}  ${size(bytes).padStart(12)}  ${name}`)
   }
+  for (const run of (await listFailedRuns(config)).toReversed()) {
+    print(`${toUtc(run.startedAt)}  ${'failed'.padStart(12)}  ${run.place}: ${run.error}`)
+  }
   print(
     found.length === 0
       ? `There is no backup at ${place.title}.`
       : `${found.length} backups at ${place.title}.`,
   )
   return 0
+}
+
+/** Scheduled backups that failed; none if the database is not reachable or older than the table. */
+async function listFailedRuns({ databaseUrl, dataDir }: Config): Promise<BackupRun[]> {
+  const file = join(dataDir, 'berth.db')
+  if (databaseUrl === undefined && !existsSync(file)) return []
+  const { db } = databaseUrl === undefined ? openSqlite(file) : openPostgres(databaseUrl, () => {})
+  try {
+    const runs = await listBackupRuns(db, BACKUPS.keptRuns)
+    return runs.filter((run) => run.error !== null)
+  } catch {
+    return []
+  } finally {
+    await db.destroy()
+  }
 }
 
 export async function backupKey({ args, env, print }: CommandContext): Promise<number> {

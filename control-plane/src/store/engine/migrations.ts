@@ -27,6 +27,7 @@ import { keptReleases } from '../migrations/0021-0030/0024-kept-releases.ts'
 import { registries } from '../migrations/0021-0030/0025-registries.ts'
 import { schedules } from '../migrations/0021-0030/0027-schedules.ts'
 import { serverSettings } from '../migrations/0021-0030/0028-server-settings.ts'
+import { backups } from '../migrations/0021-0030/0030-backups.ts'
 import type { Schema } from '../schema.ts'
 import type { Engine } from './db.ts'
 import type { Migration, Types } from './migration.ts'
@@ -58,6 +59,7 @@ const MIGRATIONS: readonly Migration[] = [
   registries,
   schedules,
   serverSettings,
+  backups,
 ]
 const TYPES: Record<Engine, Types> = {
   sqlite: { id: 'integer primary key autoincrement' },
