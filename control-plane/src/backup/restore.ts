@@ -1,6 +1,5 @@
 // Restores a backup into an empty place. The archive is read twice: first as a whole without writing anything, then
 // into a database aside. That database is read again and compared before it gets its name.
-import { randomBytes } from 'node:crypto'
 import {
   createWriteStream,
   existsSync,
@@ -145,8 +144,9 @@ function refuseUsed(dataDir: string, databaseUrl: string | undefined): void {
   const database = join(dataDir, 'berth.db')
   const logs = join(dataDir, 'logs')
   const hasLogs = existsSync(logs) && readdirSync(logs).length > 0
-  const used =
-    databaseUrl === undefined && existsSync(database) ? database : hasLogs ? logs : undefined
+  // a write-ahead log from elsewhere would become a part of the new database
+  const files = databaseUrl === undefined ? [database, `${database}-wal`] : []
+  const used = [...files.filter((file) => existsSync(file)), ...(hasLogs ? [logs] : [])][0]
   if (used === undefined) return
   throw new BackupError(
     `${used} exists: a restore never overwrites data. Name a new folder with --to-data-dir and put the key there first, or move ${dataDir} away.`,
@@ -161,7 +161,8 @@ class LogFolder {
 
   constructor(dataDir: string) {
     this.#folder = join(dataDir, 'logs')
-    this.#aside = join(dataDir, `logs.restoring-${randomBytes(4).toString('hex')}`)
+    this.#aside = join(dataDir, 'logs.restoring')
+    rmSync(this.#aside, { recursive: true, force: true }) // of an interrupted restore
     makePrivateFolder(this.#aside)
   }
 
