@@ -11,6 +11,30 @@ export type MailConfig =
   | { kind: 'files' }
   | { kind: 'none' }
 
+/** S3-compatible storage for backups. */
+export interface S3Settings {
+  endpoint: string
+  region: string
+  accessKeyId: string
+  secretAccessKey: string
+}
+
+/** Backups of the control plane, made by a command or on a schedule. */
+export interface BackupConfig {
+  /** A folder or s3://bucket/folder. */
+  to: string | undefined
+  /** Five cron fields, in UTC. Unset: only commands make backups. */
+  schedule: string | undefined
+  /** How many stay; 0: all. */
+  keep: number
+  /** Older ones go; 0: any age stays. */
+  keepDays: number
+  passphraseFile: string | undefined
+  /** Public keys of age. */
+  recipients: string[]
+  s3: S3Settings | undefined
+}
+
 export interface Config {
   /** Holds the database (SQLite), logs and, unless configured elsewhere, the key that encrypts secrets. */
   dataDir: string
@@ -59,6 +83,7 @@ export interface Config {
   downloadsPerMinute: number
   serversPerOrganization: number
   projectsPerOrganization: number
+  backup: BackupConfig
 }
 
 function chooseMail({ smtpUrl, mailFrom, development }: Values): MailConfig {
@@ -70,6 +95,18 @@ function chooseMail({ smtpUrl, mailFrom, development }: Values): MailConfig {
 
 /** Throws every problem at once, a line each. */
 export const readConfig = (env: NodeJS.ProcessEnv): Config => toConfig(readSettings(env))
+
+/** Amazon's own address where none is set. */
+function chooseS3(values: Values): S3Settings | undefined {
+  const {
+    s3AccessKeyId: accessKeyId,
+    s3SecretAccessKey: secretAccessKey,
+    s3Region: region,
+  } = values
+  if (accessKeyId === undefined || secretAccessKey === undefined) return undefined
+  const endpoint = values.s3Endpoint ?? `https://s3.${region}.amazonaws.com`
+  return { endpoint, region, accessKeyId, secretAccessKey }
+}
 
 export function toConfig({ values, problems }: ReadSettings): Config {
   if (problems.length > 0) throw new Error(problems.join('\n'))
@@ -103,5 +140,14 @@ export function toConfig({ values, problems }: ReadSettings): Config {
     downloadsPerMinute: values.downloadsPerMinute,
     serversPerOrganization: values.serversPerOrganization,
     projectsPerOrganization: values.projectsPerOrganization,
+    backup: {
+      to: values.backupTo,
+      schedule: values.backupSchedule,
+      keep: values.backupKeep,
+      keepDays: values.backupKeepDays,
+      passphraseFile: values.backupPassphraseFile,
+      recipients: values.backupRecipients,
+      s3: chooseS3(values),
+    },
   }
 }

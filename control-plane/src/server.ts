@@ -13,6 +13,7 @@ import { recoverLogs } from './app/deployments/logs.ts'
 import { startRounds } from './app/forges/reconcile-rounds.ts'
 import { importLegacySecret } from './app/forges/webhook-secrets.ts'
 import { checkAlerts } from './app/installation/alerts.ts'
+import { startBackups } from './app/installation/backups.ts'
 import { continueKeyRotations } from './app/installation/data-key-rotation.ts'
 import { openDataKeys } from './app/installation/data-keys.ts'
 import { holdDatabase, nameHolder } from './app/installation/replicas.ts'
@@ -211,6 +212,7 @@ async function startWith(
   const stopMailing = startMailing(ctx, mailer)
   if (config.mail.kind === 'none') logger.warn(NO_MAIL)
   const stopRounds = await startRounds(ctx)
+  const stopBackups = await startBackups(ctx)
   return {
     ctx,
     http,
@@ -221,6 +223,7 @@ async function startWith(
     async close() {
       ctx.outbound.close() // first, so that requests to forges stop waiting
       await stopRounds()
+      await stopBackups()
       await stopTicking()
       await stopMailing()
       await sockets.close()

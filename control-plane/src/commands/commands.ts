@@ -21,6 +21,26 @@ const COMMANDS: Record<string, Entry> = {
     summary: 'Check ports, names, clock, disk, mail, database, key and certificates (--json)',
     load: async () => (await import('./doctor/doctor.ts')).doctor,
   },
+  backup: {
+    summary: 'Back up database, logs and settings while the control plane runs',
+    load: async () => (await import('./backup.ts')).backup,
+  },
+  'backup list': {
+    summary: 'List the backups, and scheduled ones that failed',
+    load: async () => (await import('./backup.ts')).backupList,
+  },
+  'backup-key': {
+    summary: 'Copy the key that opens stored secrets, for another place',
+    load: async () => (await import('./backup.ts')).backupKey,
+  },
+  restore: {
+    summary: 'Restore a backup into a new folder or an empty database',
+    load: async () => (await import('./restore.ts')).restore,
+  },
+  'migrate-database': {
+    summary: 'Copy SQLite into an empty PostgreSQL database',
+    load: async () => (await import('./migrate-database.ts')).migrateDatabase,
+  },
   'verify-audit': {
     summary: 'Check the chain of the audit log',
     load: async () => (await import('./verify-audit.ts')).verifyAudit,

@@ -1,6 +1,6 @@
 // Limits of one installation: its database, its restore, mail and alerts. Every number has its reason; times are in
 // milliseconds, sizes in bytes.
-import { DAY, GiB, HOUR, KiB, MINUTE, SECOND } from '@berth/shared/units'
+import { DAY, GiB, HOUR, KiB, MINUTE, MiB, SECOND } from '@berth/shared/units'
 
 /** The control plane's database on another machine. */
 export const DATABASE = {
@@ -21,6 +21,34 @@ export const RESTORE = {
   unknownAgentMs: 5 * MINUTE,
   /** Lost rows; more than a busy installation creates in a day. */
   numbers: 100_000,
+} as const
+
+/** Backups of the control plane. */
+export const BACKUPS = {
+  /** Rows in memory together. The largest is a webhook's body, so they fit into a small machine. */
+  rows: 100,
+  /** Rows of a table in one file of the archive; the reader holds one such file in memory. */
+  partBytes: MiB,
+  /** The largest file of an archive that is read as a whole: a part and one row beyond it. */
+  fileBytes: 128 * MiB,
+  /** Work factor of scrypt, as the age program uses it: about a second and 256 MiB for each guess. */
+  scryptLogN: 18,
+  scryptMostLogN: 20,
+  scryptBytes: 2 * GiB,
+  passphraseBytes: 1_024,
+  /** A partial file of this age belongs to a process that died. */
+  staleMs: DAY,
+  /** Objects or files that are looked at for a list. */
+  listed: 10_000,
+  /** The running control plane looks this often whether a backup is due. */
+  lookMs: SECOND,
+  /** Rows of runs, for `backup list`. */
+  keptRuns: 200,
+  errorCharacters: 1_000,
+  /** One part of an upload; S3 takes at most 10,000 parts, so 320 GiB fit. */
+  uploadBytes: 32 * MiB,
+  /** An S3 server that does not answer a request by now is unreachable. */
+  requestMs: 5 * MINUTE,
 } as const
 
 /** Settings of the edge sent to a server. */

@@ -138,6 +138,24 @@ export const recoveredLetter = (o: {
     o.url,
   ])
 
+export const backupFailedLetter = (o: { place: string; reason: string; url: string }): LetterText =>
+  letter('The backup of Berth failed', [
+    `The scheduled backup of Berth at ${o.url} to`,
+    `${oneLine(o.place)} failed:`,
+    '',
+    oneLine(o.reason).slice(0, 500),
+    '',
+    'Earlier backups are untouched. The next one is made when the schedule says so;',
+    'to make one now, run berth-server backup there. berth-server backup list shows',
+    'what failed.',
+  ])
+
+export const backupRecoveredLetter = (o: { place: string; url: string }): LetterText =>
+  letter('The backup of Berth works again', [
+    `The scheduled backup of Berth at ${o.url} to`,
+    `${oneLine(o.place)} was made.`,
+  ])
+
 export const deliveryLetter = (o: {
   project: string
   event: string

@@ -37,13 +37,19 @@ describe('the table', () => {
     const keys = ROWS.flatMap(([, row]) => row.key ?? [])
     expect(new Set(variables).size).toBe(variables.length)
     expect(new Set(keys).size).toBe(keys.length)
-    for (const key of keys) expect(key).toMatch(/^([a-z]+\.)?[a-z_]+$/)
+    for (const key of keys) expect(key).toMatch(/^([a-z]+\.)?[a-z0-9_]+$/)
     for (const [name, row] of ROWS) expect(row.description, name).toMatch(/^[A-Z].*\.$/)
   })
 
   test('what may hold a password is secret', () => {
     const secrets = ROWS.filter(([, row]) => row.secret).map(([name]) => name)
-    expect(secrets).toEqual(['databaseUrl', 'smtpUrl', 'legacyWebhookSecret', 'metricsToken'])
+    expect(secrets).toEqual([
+      'databaseUrl',
+      'smtpUrl',
+      'legacyWebhookSecret',
+      's3SecretAccessKey',
+      'metricsToken',
+    ])
   })
 })
 

@@ -38,13 +38,25 @@ export function readSettings(env: NodeJS.ProcessEnv): ReadSettings {
   const rows = ROWS.map(([name, setting]) => readOne(name, setting, env, file, problems))
   if (file) problems.push(...unknownKeys(file))
   const values = Object.fromEntries(rows.map(({ name, value }) => [name, value])) as Values
-  if (values.smtpUrl !== undefined && values.mailFrom === undefined) {
-    problems.push(
-      'BERTH_MAIL_FROM (mail.from) must be set with a mail server: the address that mail comes from, such as Berth <berth@example.com>.',
-    )
-  }
+  problems.push(...contradictions(values))
   const warnings = [...openFile(file, rows), ...misspeltVariables(env)]
   return { file: file?.path, rows, values, problems, warnings }
+}
+
+/** Settings that need or exclude each other. */
+function* contradictions(values: Values): Generator<string> {
+  if (values.smtpUrl !== undefined && values.mailFrom === undefined) {
+    yield 'BERTH_MAIL_FROM (mail.from) must be set with a mail server: the address that mail comes from, such as Berth <berth@example.com>.'
+  }
+  if (values.backupSchedule !== undefined && values.backupTo === undefined) {
+    yield 'BERTH_BACKUP_TO (backup.to) must be set with BERTH_BACKUP_SCHEDULE: where backups go.'
+  }
+  if (values.backupPassphraseFile !== undefined && values.backupRecipients.length > 0) {
+    yield 'Only one of BERTH_BACKUP_PASSPHRASE_FILE and BERTH_BACKUP_RECIPIENTS may be set.'
+  }
+  if ((values.s3AccessKeyId === undefined) !== (values.s3SecretAccessKey === undefined)) {
+    yield 'BERTH_BACKUP_S3_ACCESS_KEY_ID and BERTH_BACKUP_S3_SECRET_ACCESS_KEY must be set together.'
+  }
 }
 
 function attempt<T>(problems: string[], work: () => T): T | undefined {

@@ -1,5 +1,6 @@
 // Every setting of the control plane, once: the start, `berth-server config check` and docs/operations/settings.md read
 // this table. To add one, add a row here, a field of Config, and its use.
+import { scheduleFault } from '@berth/shared/service-file'
 import { FLEET } from '../limits/installation.ts'
 import { checkSender, checkSmtpUrl } from '../mail/smtp-url.ts'
 import {
@@ -178,6 +179,61 @@ export const SETTINGS = {
     description: 'The shared secret of projects that predate secrets per project.',
     secret: true,
   }),
+  backupTo: optional(text, {
+    variable: 'BERTH_BACKUP_TO',
+    key: 'backup.to',
+    description: 'Where backups go: a folder, or `s3://bucket/folder`.',
+  }),
+  backupSchedule: optional(form('schedule', checkSchedule), {
+    variable: 'BERTH_BACKUP_SCHEDULE',
+    key: 'backup.schedule',
+    without: 'none, only commands make backups',
+    description: 'When backups are made, in UTC: five fields of cron, such as `0 3 * * *`.',
+  }),
+  backupKeep: withDefault(number(0, 99_999), 14, {
+    variable: 'BERTH_BACKUP_KEEP',
+    key: 'backup.keep',
+    description: 'How many scheduled backups stay; 0 for all.',
+  }),
+  backupKeepDays: withDefault(number(0, 99_999), 0, {
+    variable: 'BERTH_BACKUP_KEEP_DAYS',
+    key: 'backup.keep_days',
+    description: 'Scheduled backups that are older go; 0 for any age.',
+  }),
+  backupPassphraseFile: optional(path, {
+    variable: 'BERTH_BACKUP_PASSPHRASE_FILE',
+    key: 'backup.passphrase_file',
+    without: 'none, see the next setting',
+    description: 'A file with the passphrase that encrypts backups.',
+  }),
+  backupRecipients: withDefault(list('list of public keys', 'public keys of age'), [], {
+    variable: 'BERTH_BACKUP_RECIPIENTS',
+    key: 'backup.recipients',
+    without: 'none, backups are not encrypted without a passphrase',
+    description: 'Public keys of age (`age1…`) that backups are encrypted for.',
+  }),
+  s3Endpoint: optional(webAddress, {
+    variable: 'BERTH_BACKUP_S3_ENDPOINT',
+    key: 'backup.s3_endpoint',
+    without: 'that of Amazon in the region',
+    description: 'The address of S3-compatible storage.',
+  }),
+  s3Region: withDefault(text, 'us-east-1', {
+    variable: 'BERTH_BACKUP_S3_REGION',
+    key: 'backup.s3_region',
+    description: 'The region of the storage.',
+  }),
+  s3AccessKeyId: optional(text, {
+    variable: 'BERTH_BACKUP_S3_ACCESS_KEY_ID',
+    key: 'backup.s3_access_key_id',
+    description: 'The access key of the storage.',
+  }),
+  s3SecretAccessKey: optional(text, {
+    variable: 'BERTH_BACKUP_S3_SECRET_ACCESS_KEY',
+    key: 'backup.s3_secret_access_key',
+    description: 'The secret of the access key.',
+    secret: true,
+  }),
   metricsToken: optional(form('token', checkMetricsToken), {
     variable: 'BERTH_METRICS_TOKEN',
     key: 'metrics.token',
@@ -215,6 +271,11 @@ export type Values = {
 }
 
 export const ROWS = Object.entries(SETTINGS) as [SettingName, Setting][]
+
+function checkSchedule(cron: string): void {
+  const fault = scheduleFault({ cron, timezone: 'UTC' })
+  if (fault) throw new Error(`is no schedule: ${fault.replace(/\.$/, '')}`)
+}
 
 function checkMetricsToken(given: string): void {
   if (!/^[\x21-\x7e]{16,200}$/.test(given)) {

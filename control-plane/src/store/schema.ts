@@ -19,6 +19,7 @@ export interface Schema {
   attempts: AttemptsTable
   audit: AuditTable
   auditHead: AuditHeadTable
+  backupRuns: BackupRunsTable
   browserSessions: BrowserSessionsTable
   deliveries: DeliveriesTable
   deviceLogins: DeviceLoginsTable
@@ -247,6 +248,16 @@ export interface AuditHeadTable {
   legacyId: number
   /** Over all of the above: who edits the head without the key is noticed. */
   mac: string
+}
+
+export interface BackupRunsTable {
+  id: Generated<number>
+  startedAt: number
+  finishedAt: number | null
+  place: string
+  name: string | null
+  bytes: number | null
+  error: string | null
 }
 
 export interface BrowserSessionsTable {

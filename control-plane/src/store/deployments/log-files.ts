@@ -30,7 +30,12 @@ import {
   writeEntry,
 } from './log-reading.ts'
 
-export { LogGone, type RecordQuery, type StoredRecord } from './log-reading.ts'
+export {
+  ENTRY_BYTES as INDEX_ENTRY_BYTES,
+  LogGone,
+  type RecordQuery,
+  type StoredRecord,
+} from './log-reading.ts'
 
 /** The length of a log. `lines` counts line ends, plus one if the last line has none. */
 export interface LogPosition {

@@ -27,6 +27,7 @@ import { keptReleases } from '../migrations/0021-0030/0024-kept-releases.ts'
 import { registries } from '../migrations/0021-0030/0025-registries.ts'
 import { schedules } from '../migrations/0021-0030/0027-schedules.ts'
 import { serverSettings } from '../migrations/0021-0030/0028-server-settings.ts'
+import { backups } from '../migrations/0021-0030/0030-backups.ts'
 import type { Schema } from '../schema.ts'
 import type { Engine } from './db.ts'
 import type { Migration, Types } from './migration.ts'
@@ -58,6 +59,7 @@ const MIGRATIONS: readonly Migration[] = [
   registries,
   schedules,
   serverSettings,
+  backups,
 ]
 export const MIGRATION_NAMES: readonly string[] = MIGRATIONS.map(({ name }) => name)
 
@@ -69,13 +71,29 @@ const TYPES: Record<Engine, Types> = {
 export const listStatements = (engine: Engine): string[] =>
   MIGRATIONS.flatMap((migration) => migration.statements(TYPES[engine]))
 
+const RECORDS =
+  'create table if not exists migrations (name text primary key, applied_at bigint not null)'
+
+/** Lists the statements that make the tables as they were after these migrations, for rows from elsewhere. */
+export function planMigrations(engine: Engine, names: readonly string[]): string[] {
+  const done = new Set(names)
+  refuseUnknown(done)
+  const wanted = MIGRATIONS.filter((migration) => done.has(migration.name))
+  return [RECORDS, ...wanted.flatMap((migration) => migration.statements(TYPES[engine]))]
+}
+
+/** Names that this release does not know: the tables are those of a newer one. */
+export function listUnknownMigrations(names: Iterable<string>): string[] {
+  const known = new Set(MIGRATIONS.map((m) => m.name))
+  return [...names].filter((name) => !known.has(name))
+}
+
 const LOCK = 7_443_001 // arbitrary, the same for every replica
 
 export async function migrate(db: Kysely<Schema>, engine: Engine): Promise<string[]> {
   return db.transaction().execute(async (tx) => {
     if (engine === 'postgres') await sql`select pg_advisory_xact_lock(${LOCK})`.execute(tx)
-    await sql`create table if not exists migrations
-      (name text primary key, applied_at bigint not null)`.execute(tx)
+    await sql.raw(RECORDS).execute(tx)
     const { rows } = await sql<{ name: string }>`select name from migrations`.execute(tx)
     const done = new Set(rows.map((row) => row.name))
     refuseUnknown(done)
@@ -97,8 +115,7 @@ async function apply(tx: Transaction<Schema>, migration: Migration, types: Types
 }
 
 function refuseUnknown(done: ReadonlySet<string>): void {
-  const known = new Set(MIGRATIONS.map((m) => m.name))
-  const unknown = [...done].filter((name) => !known.has(name))
+  const unknown = listUnknownMigrations(done)
   if (unknown.length === 0) return
   throw new Error(
     `The database was written by a newer Berth (it has ${unknown.join(', ')}). ` +

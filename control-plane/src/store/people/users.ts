@@ -82,3 +82,13 @@ export const listAllProjects = (db: Db, page: Page): Promise<ProjectSummary[]> =
     .orderBy('projects.id')
     .limit(page.limit)
     .execute()
+
+/** They receive the alerts of the installation itself. */
+export const listPlatformAdmins = (db: Db): Promise<{ email: string }[]> =>
+  db
+    .selectFrom('users')
+    .select('email')
+    .where('isPlatformAdmin', '=', 1)
+    .where('disabledAt', 'is', null)
+    .orderBy('id')
+    .execute()

@@ -1,0 +1,187 @@
+// Restores a backup into an empty place. The archive is read twice: first as a whole without writing anything, then
+// into a database aside. That database is read again and compared before it gets its name.
+import {
+  createWriteStream,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import { VERSION } from '@berth/shared/version'
+import type { Config } from '../config.ts'
+import { compareVersions } from '../domain/installation/backups.ts'
+import { loadKek } from '../keys/secret-store.ts'
+import { listUnknownMigrations } from '../store/engine/migrations.ts'
+import { makePrivateFolder } from '../store/engine/private-files.ts'
+import { holdFile } from '../store/installation/replicas.ts'
+import { createPostgresTarget } from '../store/transfer/postgres-tables.ts'
+import { createSqliteTarget } from '../store/transfer/sqlite-tables.ts'
+import { assertSameTables, type TableTarget, verifyTarget } from '../store/transfer/tables.ts'
+import type { Unlock } from './encryption.ts'
+import { BackupError } from './faults.ts'
+import type { Head, Manifest } from './manifest.ts'
+import { locateBackup } from './places.ts'
+import { readArchive } from './read-archive.ts'
+
+export interface RestoreOptions {
+  /** A file or s3://bucket/folder/name. */
+  from: string
+  unlock: Unlock
+  /** Restores into a temporary place, verifies, and removes it. Nothing else is touched. */
+  rehearse: boolean
+}
+
+export interface Restored {
+  head: Head
+  manifest: Manifest
+}
+
+export async function restoreBackup(config: Config, options: RestoreOptions): Promise<Restored> {
+  const scratch = mkdtempSync(join(tmpdir(), 'berth-restore-'))
+  try {
+    const file = await fetchArchive(config, options.from, scratch)
+    const found = await readArchive(file, options.unlock, {
+      head: async (head) => check(config, head),
+    })
+    if (options.rehearse)
+      await restoreInto(
+        { dataDir: join(scratch, 'data'), databaseUrl: undefined },
+        file,
+        options.unlock,
+        found,
+      )
+    else await restoreInto(config, file, options.unlock, found)
+    return found
+  } finally {
+    rmSync(scratch, { recursive: true, force: true })
+  }
+}
+
+/** A file is read where it is; an object is fetched first, because it is read twice. */
+async function fetchArchive(config: Config, from: string, scratch: string): Promise<string> {
+  const { place, name } = locateBackup(from, config.backup.s3)
+  if (!from.startsWith('s3:')) {
+    ;(await place.read(name)).destroy() // says that it is missing
+    return join(place.title, name)
+  }
+  const file = join(scratch, 'fetched')
+  await pipeline(await place.read(name), createWriteStream(file, { mode: 0o600 }))
+  return file
+}
+
+function check(config: Config, head: Head): void {
+  const unknown = listUnknownMigrations(head.migrations)
+  if (unknown.length > 0 || compareVersions(head.version, VERSION) > 0) {
+    throw new BackupError(
+      `The backup was made by a newer Berth (${head.version}), and this is ${VERSION}. Install ${head.version} or newer, then restore.`,
+    )
+  }
+  const files = [config.kekFile, config.previousKekFile].filter((file) => file !== undefined)
+  if (files.some((file) => loadKek(file).id === head.keyId)) return
+  throw new BackupError(
+    `The key in ${config.kekFile} is not the key of this backup (that one has the id ${head.keyId}), so no stored secret could be read. Put the right key there (the file that \`berth-server backup-key\` wrote), then restore.`,
+  )
+}
+
+async function restoreInto(
+  { dataDir, databaseUrl }: Pick<Config, 'dataDir' | 'databaseUrl'>,
+  file: string,
+  unlock: Unlock,
+  { head, manifest }: Restored,
+): Promise<void> {
+  makePrivateFolder(dataDir)
+  const hold = holdFile(join(dataDir, 'berth.lock'))
+  if (!hold)
+    throw new BackupError(`A control plane uses ${dataDir}. Stop it, or name a new folder.`)
+  try {
+    refuseUsed(dataDir, databaseUrl)
+    const target =
+      databaseUrl === undefined
+        ? createSqliteTarget(join(dataDir, 'berth.db'), head.migrations)
+        : await createPostgresTarget(databaseUrl, head.migrations)
+    const logs = new LogFolder(dataDir)
+    try {
+      await fill(target, logs, file, unlock, { head, manifest })
+      logs.commit()
+      await target.commit()
+    } catch (error) {
+      await target.abort()
+      logs.abort()
+      throw error
+    }
+  } finally {
+    await hold.release()
+  }
+}
+
+async function fill(
+  target: TableTarget,
+  logs: LogFolder,
+  file: string,
+  unlock: Unlock,
+  { head, manifest }: Restored,
+): Promise<void> {
+  assertSameTables(target.tables, head.tables)
+  await readArchive(file, unlock, {
+    rows: (table, rows) => target.load(table, rows),
+    log: (name, content) => logs.add(name, content),
+  })
+  await target.finish(head.counters)
+  await verifyTarget(target, {
+    tables: head.tables,
+    sums: manifest.tables,
+    counters: head.counters,
+  })
+}
+
+/** PostgreSQL checks by itself whether its database is empty. */
+function refuseUsed(dataDir: string, databaseUrl: string | undefined): void {
+  const database = join(dataDir, 'berth.db')
+  const logs = join(dataDir, 'logs')
+  const hasLogs = existsSync(logs) && readdirSync(logs).length > 0
+  // a write-ahead log from elsewhere would become a part of the new database
+  const files = databaseUrl === undefined ? [database, `${database}-wal`] : []
+  const used = [...files.filter((file) => existsSync(file)), ...(hasLogs ? [logs] : [])][0]
+  if (used === undefined) return
+  throw new BackupError(
+    `${used} exists: a restore never overwrites data. Name a new folder with --to-data-dir and put the key there first, or move ${dataDir} away.`,
+  )
+}
+
+/** Logs are written aside and get their names together. */
+class LogFolder {
+  readonly #folder: string
+  readonly #aside: string
+  #isMoved = false
+
+  constructor(dataDir: string) {
+    this.#folder = join(dataDir, 'logs')
+    this.#aside = join(dataDir, 'logs.restoring')
+    rmSync(this.#aside, { recursive: true, force: true }) // of an interrupted restore
+    makePrivateFolder(this.#aside)
+  }
+
+  async add(name: string, content: AsyncIterable<Buffer>): Promise<void> {
+    const file = createWriteStream(join(this.#aside, name), {
+      mode: 0o600,
+      flags: 'wx',
+      flush: true,
+    })
+    await pipeline(Readable.from(content), file)
+  }
+
+  commit(): void {
+    rmSync(this.#folder, { recursive: true, force: true }) // it is empty
+    renameSync(this.#aside, this.#folder)
+    this.#isMoved = true
+  }
+
+  abort(): void {
+    rmSync(this.#isMoved ? this.#folder : this.#aside, { recursive: true, force: true })
+  }
+}

@@ -1,0 +1,33 @@
+// Which backups stay, and which release made one.
+
+/** Like the sign of a difference: 1 if `a` is the newer release. */
+export function compareVersions(a: string, b: string): number {
+  const parts = (text: string): number[] =>
+    (/^\d+\.\d+\.\d+/.exec(text)?.[0] ?? '0').split('.').map(Number)
+  const [left, right] = [parts(a), parts(b)]
+  for (let i = 0; i < 3; i++) {
+    const difference = (left[i] ?? 0) - (right[i] ?? 0)
+    if (difference !== 0) return Math.sign(difference)
+  }
+  return 0
+}
+
+const DAY_MS = 86_400_000
+
+/**
+ * Lists the backups to remove: all beyond the newest `keep`, and all older than `keepDays`. Zero is no limit. The
+ * newest always stays, so a stopped schedule never leads to nothing.
+ */
+export function listExpired<T extends { takenAt: number }>(
+  backups: readonly T[],
+  { keep, keepDays }: { keep: number; keepDays: number },
+  now: number,
+): T[] {
+  const newestFirst = backups.toSorted((a, b) => b.takenAt - a.takenAt)
+  return newestFirst.filter((backup, i) => {
+    if (i === 0) return false
+    const isBeyond = keep > 0 && i >= keep
+    const isOld = keepDays > 0 && now - backup.takenAt > keepDays * DAY_MS
+    return isBeyond || isOld
+  })
+}

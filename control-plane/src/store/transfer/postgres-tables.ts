@@ -1,0 +1,232 @@
+// Tables of PostgreSQL. A source is one transaction with the isolation level repeatable read, so it sees one moment. A
+// target is one transaction too: tables, rows and checks appear together or not at all.
+import pg from 'pg'
+import { BACKUPS } from '../../limits/installation.ts'
+import { planMigrations } from '../engine/migrations.ts'
+import type { Row } from './rows.ts'
+import {
+  type Counters,
+  type LogLength,
+  type Table,
+  type TableSource,
+  type TableTarget,
+  TransferError,
+} from './tables.ts'
+
+const { escapeIdentifier: quote } = pg
+
+const INT8 = 20
+/** A statement of PostgreSQL has at most 65,535 parameters. */
+const PARAMETERS = 60_000
+
+async function connect(url: string): Promise<pg.Client> {
+  const types = new pg.TypeOverrides()
+  types.setTypeParser(INT8, (text) => BigInt(text))
+  const client = new pg.Client({ connectionString: url, types, keepAlive: true })
+  client.on('error', () => {}) // the query in progress fails by itself
+  await client.connect()
+  // a table takes as long as it takes
+  await client.query('set statement_timeout = 0')
+  await client.query('set idle_in_transaction_session_timeout = 0')
+  return client
+}
+
+async function listTables(client: pg.Client): Promise<Table[]> {
+  const { rows } = await client.query(`
+    select c.relname as name, a.attname as column,
+      coalesce(array_position(i.indkey::smallint[], a.attnum), -1) as place
+    from pg_class c
+    join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+    left join pg_index i on i.indrelid = c.oid and i.indisprimary
+    where c.relkind = 'r' and c.relnamespace = current_schema()::regnamespace
+    order by c.relname collate "C", a.attnum`)
+  const found = rows as { name: string; column: string; place: number }[]
+  const names = [...new Set(found.map((r) => r.name))]
+  return names.map((name) => {
+    const own = found.filter((r) => r.name === name)
+    const columns = own.map((r) => r.column)
+    const key = own.filter((r) => r.place >= 0).toSorted((a, b) => a.place - b.place)
+    return { name, columns, key: key.length > 0 ? key.map((r) => r.column) : columns }
+  })
+}
+
+/** The sequence behind each column that numbers the rows of a table. */
+async function listSequences(client: pg.Client): Promise<{ name: string; sequence: string }[]> {
+  const { rows } = await client.query(`
+    select c.relname as name, pg_get_serial_sequence(quote_ident(c.relname), a.attname) as sequence
+    from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attidentity <> ''
+    where c.relkind = 'r' and c.relnamespace = current_schema()::regnamespace`)
+  return rows
+}
+
+async function listCounters(client: pg.Client): Promise<Counters> {
+  const counters: Counters = {}
+  for (const { name, sequence } of await listSequences(client)) {
+    const { rows } = await client.query('select pg_sequence_last_value($1::regclass) as n', [
+      sequence,
+    ])
+    const last = Number(rows[0]?.n ?? 0)
+    if (last > 0) counters[name] = last
+  }
+  return counters
+}
+
+async function* readRows(client: pg.Client, table: Table): AsyncGenerator<Row[]> {
+  const { rows } = await client.query(
+    `select a.attname as name from pg_attribute a join pg_class c on c.oid = a.attrelid
+     where c.relname = $1 and c.relnamespace = current_schema()::regnamespace and a.attcollation <> 0`,
+    [table.name],
+  )
+  const texts = new Set(rows.map((r) => r.name as string))
+  // by the bytes of the text, as SQLite orders it, with any locale of this database
+  const order = table.key.map((c) => `${quote(c)}${texts.has(c) ? ' collate "C"' : ''} nulls first`)
+  const columns = table.columns.map(quote).join(', ')
+  yield* readCursor<Row>(
+    client,
+    `select ${columns} from ${quote(table.name)} order by ${order.join(', ')}`,
+  )
+}
+
+/** Each row is the array of its values. */
+async function* readCursor<T extends readonly unknown[]>(
+  client: pg.Client,
+  query: string,
+): AsyncGenerator<T[]> {
+  await client.query(`declare berth_rows no scroll cursor for ${query}`)
+  for (;;) {
+    const fetch: pg.QueryArrayConfig = {
+      text: `fetch ${BACKUPS.rows} from berth_rows`,
+      rowMode: 'array',
+    }
+    const { rows } = await client.query<T>(fetch)
+    if (rows.length > 0) yield rows
+    if (rows.length < BACKUPS.rows) break
+  }
+  await client.query('close berth_rows')
+}
+
+export async function openPostgresSource(url: string): Promise<TableSource> {
+  const client = await connect(url)
+  try {
+    await client.query('begin isolation level repeatable read read only')
+    const { rows } = await client.query('select name from migrations order by name collate "C"')
+    return {
+      engine: 'postgres',
+      migrations: rows.map((r) => r.name as string),
+      tables: await listTables(client),
+      counters: await listCounters(client),
+      async bytes() {
+        const found = await client.query(`select pg_database_size(current_database())
+          + (select coalesce(sum(log_bytes + 24 * acked_log_seq), 0) from attempts)::bigint as n`)
+        return Number(found.rows[0].n)
+      },
+      rows: (table) => readRows(client, table),
+      async *logs() {
+        const query = `select id, log_bytes, acked_log_seq from attempts where acked_log_seq > 0
+          order by id collate "C"`
+        for await (const batch of readCursor<[string, bigint, bigint]>(client, query)) {
+          yield batch.map(
+            ([attemptId, bytes, records]): LogLength => ({
+              attemptId,
+              bytes: Number(bytes),
+              records: Number(records),
+            }),
+          )
+        }
+      },
+      close: () => client.end(),
+    }
+  } catch (error) {
+    await client.end().catch(() => undefined)
+    throw error
+  }
+}
+
+interface Reference {
+  table: string
+  name: string
+  definition: string
+}
+
+/** Refuses a database that has tables. */
+export async function createPostgresTarget(
+  url: string,
+  migrations: readonly string[],
+): Promise<TableTarget> {
+  const client = await connect(url)
+  try {
+    await client.query('begin')
+    if ((await listTables(client)).length > 0) {
+      throw new TransferError(
+        'The PostgreSQL database has tables already. Name an empty one (`createdb berth`); nothing is ever overwritten.',
+      )
+    }
+    for (const statement of planMigrations('postgres', migrations)) await client.query(statement)
+    const tables = await listTables(client)
+    const references = await dropReferences(client)
+    for (const { name } of tables) await client.query(`delete from ${quote(name)}`)
+    return {
+      tables,
+      load: (table, rows) => insertRows(client, table, rows),
+      async finish(counters) {
+        for (const { table, name, definition } of references) {
+          await client.query(
+            `alter table ${quote(table)} add constraint ${quote(name)} ${definition}`,
+          )
+        }
+        for (const { name, sequence } of await listSequences(client)) {
+          const last = counters[name] ?? 0
+          if (last > 0) await client.query('select setval($1::regclass, $2)', [sequence, last])
+        }
+      },
+      readCounters: () => listCounters(client),
+      rows: (table) => readRows(client, table),
+      async commit() {
+        await client.query('commit')
+        await client.end()
+      },
+      async abort() {
+        await client.end().catch(() => undefined) // the server rolls back
+      },
+    }
+  } catch (error) {
+    await client.end().catch(() => undefined)
+    throw error
+  }
+}
+
+/** Rows arrive by table, so references between tables are added again, and thereby checked, at the end. */
+async function dropReferences(client: pg.Client): Promise<Reference[]> {
+  const { rows } = await client.query(`
+    select c.relname as table, k.conname as name, pg_get_constraintdef(k.oid) as definition
+    from pg_constraint k join pg_class c on c.oid = k.conrelid
+    where k.contype = 'f' and k.connamespace = current_schema()::regnamespace
+    order by c.relname, k.conname`)
+  for (const { table, name } of rows as Reference[]) {
+    await client.query(`alter table ${quote(table)} drop constraint ${quote(name)}`)
+  }
+  return rows
+}
+
+async function insertRows(
+  client: pg.Client,
+  { name, columns }: Table,
+  rows: readonly Row[],
+): Promise<void> {
+  const most = Math.max(1, Math.floor(PARAMETERS / columns.length))
+  for (let from = 0; from < rows.length; from += most) {
+    const part = rows.slice(from, from + most)
+    let n = 0
+    const places = part.map(() => `(${columns.map(() => `$${++n}`).join(', ')})`)
+    try {
+      await client.query(
+        `insert into ${quote(name)} (${columns.map(quote).join(', ')}) values ${places.join(', ')}`,
+        part.flat(),
+      )
+    } catch (error) {
+      if (!(error instanceof pg.DatabaseError)) throw error
+      // its details would show values
+      throw new TransferError(`PostgreSQL refuses rows of the table ${name}: ${error.message}.`)
+    }
+  }
+}
