@@ -30,7 +30,7 @@ async function run(toml: string, mode = 0o640): Promise<{ child: ChildProcess; s
     for (const stream of [child.stdout, child.stderr]) {
       stream.on('data', (chunk) => {
         said += chunk
-        if (said.includes('One-time set-up token')) resolve()
+        if (said.includes('One-time set-up link')) resolve()
       })
     }
   })

@@ -41,6 +41,10 @@ const COMMANDS: Record<string, Entry> = {
     summary: 'Copy SQLite into an empty PostgreSQL database',
     load: async () => (await import('./migrate-database.ts')).migrateDatabase,
   },
+  'support-bundle': {
+    summary: 'Write a file for people who help: system, settings without secrets, findings, log',
+    load: async () => (await import('./support-bundle.ts')).supportBundle,
+  },
   'verify-audit': {
     summary: 'Check the chain of the audit log',
     load: async () => (await import('./verify-audit.ts')).verifyAudit,

@@ -138,3 +138,12 @@ export const FLEET = {
   serversPerOrganization: 1_000,
   projectsPerOrganization: 2_000,
 } as const
+
+/** The file for people who help. */
+export const SUPPORT = {
+  lines: 5_000,
+  bytes: 16 * MiB,
+  waitMs: 20 * SECOND,
+  /** A shorter value would mask ordinary words. */
+  shortestSecret: 6,
+} as const
