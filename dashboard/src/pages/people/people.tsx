@@ -135,8 +135,8 @@ export function Setup() {
   return (
     <Frame title="Set up Berth">
       <p>
-        The control plane printed a link with a set-up token on its console when it started. Whoever
-        has it becomes the first administrator.
+        The first administrator needs the set-up token. The control plane prints a link with it when
+        it starts.
       </p>
       <Form
         submit="Set up"

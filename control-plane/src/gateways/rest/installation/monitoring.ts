@@ -3,10 +3,16 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { AppError } from '@berth/shared'
 import { z } from 'zod'
-import { isSetupDone } from '../../../app/installation/setup.ts'
+import { checkStore, type StoreHealth } from '../../../app/installation/health.ts'
 import type { Context } from '../../../context.ts'
 import type { Api } from '../http/api.ts'
 import { countBadToken } from '../http/quotas.ts'
+
+const WORDS: Record<StoreHealth['status'], string> = {
+  ok: 'ok\n',
+  storage_full: 'The disk is full.\n',
+  unavailable: 'The database does not answer.\n',
+}
 
 const Text = z.string()
 const digest = (text: string): Buffer => createHash('sha256').update(text).digest()
@@ -37,11 +43,11 @@ export function monitoringRoutes(api: Api, ctx: Context): void {
       },
     },
     async (_request, reply) => {
-      const trouble = await findTrouble(ctx)
+      const { status } = await checkStore(ctx)
       return reply
-        .code(trouble ? 503 : 200)
+        .code(status === 'ok' ? 200 : 503)
         .type('text/plain')
-        .send(`${trouble ?? 'ok'}\n`)
+        .send(WORDS[status])
     },
   )
   api.get(
@@ -70,14 +76,4 @@ export function monitoringRoutes(api: Api, ctx: Context): void {
       return reply.type(registry.contentType).send(await registry.metrics())
     },
   )
-}
-
-async function findTrouble(ctx: Context): Promise<string | undefined> {
-  try {
-    await isSetupDone(ctx.db)
-    return (await ctx.diskSpace.isFull()) ? 'The disk is full.' : undefined
-  } catch (error) {
-    ctx.log.error({ err: error }, 'the store does not answer')
-    return 'The database does not answer.'
-  }
 }

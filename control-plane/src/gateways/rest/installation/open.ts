@@ -11,7 +11,8 @@ import {
   SetupRequest,
   SetupResponse,
 } from '@berth/shared/api'
-import { completeSetup, isSetupDone } from '../../../app/installation/setup.ts'
+import { checkStore } from '../../../app/installation/health.ts'
+import { completeSetup } from '../../../app/installation/setup.ts'
 import { challengeRenewal, enrolAgent, renewExpired } from '../../../app/servers/enrolment.ts'
 import type { Context } from '../../../context.ts'
 import { RateLimit } from '../../../identity/rate-limit.ts'
@@ -30,22 +31,10 @@ export function openRoutes(api: Api, ctx: Context): void {
       },
     },
     async (_request, reply) => {
-      const common = { version: VERSION, time: time(ctx.clock.now()) }
-      try {
-        const setup_required = !(await isSetupDone(ctx.db))
-        const isFull = await ctx.diskSpace.isFull()
-        if (!isFull) return { status: 'ok' as const, setup_required, ...common }
-        return reply
-          .code(503)
-          .header('retry-after', '5')
-          .send({ status: 'storage_full' as const, setup_required, ...common })
-      } catch (error) {
-        ctx.log.error({ err: error }, 'the store does not answer')
-        return reply
-          .code(503)
-          .header('retry-after', '5')
-          .send({ status: 'unavailable' as const, setup_required: false, ...common })
-      }
+      const { status, setupRequired: setup_required } = await checkStore(ctx)
+      const answer = { status, setup_required, version: VERSION, time: time(ctx.clock.now()) }
+      if (status === 'ok') return answer
+      return reply.code(503).header('retry-after', '5').send(answer)
     },
   )
   api.post(
