@@ -1,6 +1,7 @@
 // Checks what is on this machine: the data folder, the key, the agents' packages and the dashboard.
 import { accessSync, constants, existsSync, type Stats, statfsSync, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { MiB } from '@berth/shared/units'
 import { listAgentPackages } from '../../app/servers/agent-packages.ts'
 import type { Config } from '../../config.ts'
 import { diskFloor } from '../../domain/installation/alerts.ts'
@@ -10,7 +11,6 @@ import type { Inspection } from '../../store/installation/inspection.ts'
 import { type Finding, ok, problem, reasonOf, warning } from './finding.ts'
 
 const DATA = 'data folder'
-const MiB = 1_048_576
 const sized = (bytes: number): string =>
   bytes < 1_024 * MiB ? `${Math.floor(bytes / MiB)} MiB` : `${(bytes / 1_024 / MiB).toFixed(1)} GiB`
 
