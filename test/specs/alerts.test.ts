@@ -5,7 +5,8 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { checkAlerts } from '../../control-plane/src/app/installation/alerts.ts'
 import { ALERTS } from '../../control-plane/src/limits/installation.ts'
 import { ENROLMENT } from '../../control-plane/src/limits/keys.ts'
-import { listMails } from '../fixtures/people/people.ts'
+import { insertMember } from '../../control-plane/src/store/people/people.ts'
+import { as, listMails } from '../fixtures/people/people.ts'
 import { TestControlPlane } from '../fixtures/platform/control-plane.ts'
 import { makePerson } from '../fixtures/platform/dashboard-client.ts'
 import { ENGINES } from '../fixtures/platform/engines.ts'
@@ -198,6 +199,62 @@ describe.each(ENGINES)('alerts on %s', (engine) => {
     expect((await news())[0]?.text).toContain(reason)
     expect((await news())[0]?.text).toContain(`${cp.url}/environments/${id}`)
     expect((await observe(null)).slice(2)).toEqual(toBoth('main of health has recovered'))
+  })
+
+  test('users who watch an environment get its mails, as long as they watch and are members', async () => {
+    const { db } = cp.running.ctx
+    const project = await cp.project('watched', serverId)
+    const { id } = await cp.environment(project.id, 'main', { auto_deploy: false })
+    const path = `/api/environments/${id}`
+    const eve = await makePerson(cp, 'eve', { organizationId, role: 'viewer' })
+    const mallory = await makePerson(cp, 'mallory')
+    const watch = (watching: boolean, { token } = eve) =>
+      as(cp, token, () => cp.call('PUT', `${path}/watch`, { watching }))
+    const shown = () => as(cp, eve.token, () => cp.call<{ watching: boolean }>('GET', path))
+    const observe = async (reason: string | null) => {
+      const before = (await reported()).length
+      const observed = JSON.stringify({ fence: 1, commit: null, reason, services: [] })
+      const row = { observed, deployedFence: 1 }
+      await db.updateTable('environments').set(row).where('id', '=', id).execute()
+      await check()
+      await check()
+      return (await reported()).slice(before)
+    }
+    const [down, up] = ['main of watched is degraded', 'main of watched has recovered'].map(
+      (subject) => [`${subject} → eve@example.com`],
+    )
+    expect(await observe('frozen')).toEqual([])
+    expect((await watch(true, mallory)).status).toBe(404)
+    expect(await watch(true)).toMatchObject({ status: 200, body: { watching: true } })
+    expect((await watch(true)).status).toBe(200)
+    expect((await shown()).body.watching).toBe(true)
+    const mine = await cp.call<{ watching: boolean }>('GET', path)
+    expect(mine.body.watching).toBe(false) // a watch is each user's own
+    expect(await observe('frozen')).toEqual(down)
+    expect(await observe(null)).toEqual(up)
+    await db.updateTable('environments').set({ protected: 1 }).where('id', '=', id).execute()
+    const all = [...BOTH, 'eve@example.com'].map((to) => `main of watched is degraded → ${to}`)
+    expect(await observe('frozen')).toEqual(all)
+    await db.updateTable('environments').set({ protected: 0 }).where('id', '=', id).execute()
+    expect(await watch(false)).toMatchObject({ status: 200, body: { watching: false } })
+    expect(await observe(null)).toEqual([])
+    await watch(true)
+    await cp.call('DELETE', `/api/organizations/${organizationId}/members/${eve.userId}`)
+    expect(await observe('frozen')).toEqual([])
+    await insertMember(db, { organizationId, userId: eve.userId, role: 'viewer', createdAt: 1 })
+    expect((await shown()).body.watching).toBe(false) // who comes back asks again
+  })
+
+  test('an installation without mail refuses to watch, and says why', async () => {
+    const project = await cp.project('silent', serverId)
+    const { id } = await cp.environment(project.id, 'main', { auto_deploy: false })
+    const { config } = cp.running.ctx
+    const { mail } = config
+    config.mail = { kind: 'none' }
+    const answer = await cp.call('PUT', `/api/environments/${id}/watch`, { watching: true })
+    config.mail = mail
+    expect(answer.status).toBe(422)
+    expect(JSON.stringify(answer.body)).toContain('BERTH_SMTP_URL')
   })
 
   test('a webhook delivery that ended in error: one letter a project until one works', async () => {

@@ -113,6 +113,13 @@ export const ENVIRONMENTS: readonly CommandSpec[] = [
     load: async () => (await import('../commands/environments/env-changes.ts')).envReset,
   },
   {
+    path: 'envs watch',
+    summary: 'Get a mail when an environment is degraded, and when it has recovered',
+    flags: [{ flags: '--off', summary: 'Get no more mails about it' }],
+    examples: ['berth env watch -e staging', 'berth env watch -e staging --off'],
+    load: async () => (await import('../commands/environments/env-changes.ts')).envWatch,
+  },
+  {
     path: 'open',
     summary: 'Open an environment in the browser',
     flags: [{ flags: '--dashboard', summary: 'Open its page in the dashboard instead' }],

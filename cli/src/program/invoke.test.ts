@@ -158,6 +158,7 @@ COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _berth; printf '%s\\n' "\${COMPREPLY[
       'set',
       'delete',
       'reset',
+      'watch',
     ])
     expect(await complete('action', '')).toEqual(['list', 'history', 'run'])
     expect(await complete('actions', 'run', '--me')).toEqual(['--message'])

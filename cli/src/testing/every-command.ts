@@ -180,6 +180,12 @@ export const ROWS: Record<string, Row> = {
     shown: /Saved shop \/ pr-42/,
     changes: 'PATCH /api/environments/101',
   },
+  'envs watch': {
+    args: HERE,
+    pipe: /^$/,
+    shown: /a mail when shop \/ pr-42 is degraded/,
+    changes: 'PUT /api/environments/101/watch',
+  },
   'envs set': {
     args: [...HERE, 'sticky=true', 'recipe=inherit'],
     pipe: /^$/,

@@ -87,6 +87,7 @@ function scriptEnvironment(peer: Peer): void {
     superseded_by: null,
   })
   peer.script(`GET ${path}/diagnostics`, { json: nothing })
+  peer.script(`PUT ${path}/watch`, { json: { watching: true } })
 }
 
 /** 'hello\n', as an action left it. */

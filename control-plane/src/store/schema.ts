@@ -23,6 +23,7 @@ export interface Schema {
   browserSessions: BrowserSessionsTable
   deliveries: DeliveriesTable
   deviceLogins: DeviceLoginsTable
+  environmentWatchers: EnvironmentWatchersTable
   environments: EnvironmentsTable
   events: EventsTable
   hostReports: HostReportsTable
@@ -320,6 +321,12 @@ export interface DeviceLoginsTable {
   polledAt: number | null
   createdAt: number
   expiresAt: number
+}
+
+export interface EnvironmentWatchersTable {
+  environmentId: number
+  userId: number
+  createdAt: number
 }
 
 export interface EnvironmentsTable {

@@ -88,6 +88,8 @@ export const Environment = z.object({
     .nullable(),
   /** The newest successful deployment; `last_task` may be a later failure, or something else. */
   deployed: z.object({ task_id: Id, commit_sha: z.string().nullable(), at: Time }).nullable(),
+  /** You asked for a mail when it is degraded, and when it has recovered. */
+  watching: z.boolean().default(false),
   may: z.array(z.string()),
   created_at: Time,
   updated_at: Time,
@@ -123,6 +125,9 @@ export const EnvironmentPatch = z.strictObject({
   owner_id: Id.optional(),
 })
 export type EnvironmentPatch = z.infer<typeof EnvironmentPatch>
+
+export const EnvironmentWatch = z.strictObject({ watching: z.boolean() })
+export type EnvironmentWatch = z.infer<typeof EnvironmentWatch>
 
 export const EnvironmentDeleteQuery = z.object({
   /** The identifier; required for a protected one. */

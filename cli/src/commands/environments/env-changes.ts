@@ -1,7 +1,7 @@
-// berth env edit, set, delete, reset. An irreversible change needs --yes or the exact name; a protected environment
+// berth env edit, set, watch, delete, reset. An irreversible change needs --yes or the exact name; a protected environment
 // needs the name, which the server checks.
 import { randomUUID } from 'node:crypto'
-import { Environment, EnvironmentPatch, Server, Task } from '@berth/shared/api'
+import { Environment, EnvironmentPatch, EnvironmentWatch, Server, Task } from '@berth/shared/api'
 import { findTarget, matchNamed, targetName } from '../../client/resolve.ts'
 import { type Context, compose, flagOn, flagText, type Invocation } from '../../context.ts'
 import { EXIT, type ExitCode, usage } from '../../terminal/exit.ts'
@@ -82,6 +82,26 @@ function parseEnvSet({ args }: Invocation): EnvEditOptions {
 }
 
 export const envSet = compose(parseEnvSet, performEnvEdit)
+
+async function performEnvWatch(watching: boolean, context: Context): Promise<ExitCode> {
+  const { screen } = context
+  const api = await context.connect()
+  const target = await findTarget(api, context, 'read')
+  const path = `/api/environments/${target.environment.id}/watch`
+  const { raw } = await api.change('PUT', path, EnvironmentWatch, {
+    body: { watching },
+    expect: 200,
+  })
+  const name = cleanText(targetName(target))
+  const said = watching
+    ? `You get a mail when ${name} is degraded, and when it has recovered`
+    : `You no longer watch ${name}`
+  await screen.note(`${screen.err.paint('green', '✓')} ${said}`)
+  if (screen.json) await screen.printJson(raw)
+  return EXIT.done
+}
+
+export const envWatch = compose(({ flags }: Invocation) => !flagOn(flags, 'off'), performEnvWatch)
 
 async function performEnvDelete(
   options: { confirm: string | undefined; force: boolean; forget: boolean },

@@ -146,6 +146,7 @@ async function performEnvsShow(_: unknown, context: Context): Promise<ExitCode> 
     ['recipe', `${environment.recipe}${environment.recipe_inherited ? ' (project default)' : ''}`],
     ['owner', environment.owner.name],
     ['protected', environment.protected ? 'yes' : 'no'],
+    ['you get mails', environment.watching ? 'when it is degraded' : ''],
     ['deploys pushes', environment.auto_deploy ? 'yes' : 'no'],
     ['deploying', environment.locked_by ? `task ${environment.locked_by.task_id}` : ''],
     ['variables', environment.variables_changed ? 'changed since the last deployment' : ''],

@@ -17,6 +17,7 @@ import {
   listEnvironmentPullRequests,
 } from '../../store/environments/pull-request.ts'
 import { listSurroundings, type Surroundings } from '../../store/environments/surroundings.ts'
+import { listWatched } from '../../store/environments/watchers.ts'
 import { countEnvironments, type Project } from '../../store/projects/projects.ts'
 import { loadEnvironment, loadProject } from '../core/access.ts'
 
@@ -28,6 +29,8 @@ export interface EnvironmentView extends Surroundings {
   pullRequest: EnvironmentPullRequest | undefined
   openTask: Task | undefined
   variablesChanged: boolean
+  /** The caller asked to be told when it is degraded. */
+  watching: boolean
   may: string[]
 }
 
@@ -41,6 +44,7 @@ async function view(
   const ids = environments.map((e) => e.id)
   const around = await listSurroundings(db, ids)
   const open = await listOpenTasks(db, ids)
+  const watched = await listWatched(db, caller.userId, ids)
   const pulls = environments.filter((e) => e.type === 'pull_request').map((e) => e.id)
   const pullRequests = await listEnvironmentPullRequests(db, pulls)
   return environments.map((environment) => {
@@ -67,6 +71,7 @@ async function view(
       lastTask,
       lastSuccess,
       variablesChanged: variablesChanged(environment),
+      watching: watched.has(environment.id),
       may: mayNow(caller, project, environment, openTask !== undefined),
     }
   })

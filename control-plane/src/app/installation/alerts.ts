@@ -1,5 +1,5 @@
-// System alerts: mails the owners and admins of an organization once when a problem begins and once when it ends. The
-// episode is a row with a unique index, written together with the mails, so a restart or a second process never sends
+// System alerts: mails the owners and admins of an organization, and the users who watch an environment, once when a
+// problem begins and once when it ends. The episode is a row with a unique index, written together with the mails, so a restart or a second process never sends
 // them twice. The tick runs this; the rules are in domain/installation/alerts.ts.
 
 import type { Context } from '../../context.ts'
@@ -23,8 +23,8 @@ import {
   listFailedDeliveries,
   listNewestCertificates,
   listOpenAlerts,
-  listProtectedEnvironments,
   listWatchedAgents,
+  listWatchedEnvironments,
   updateAlertEnded,
   type WatchedAgent,
 } from '../../store/installation/alerts.ts'
@@ -129,7 +129,7 @@ async function checkServers(
 
 async function checkEnvironments(ctx: Context, episodes: Episodes): Promise<void> {
   for (let after = 0; ; ) {
-    const environments = await listProtectedEnvironments(ctx.db, after, ALERTS.batch)
+    const environments = await listWatchedEnvironments(ctx.db, after, ALERTS.batch)
     for (const found of environments) {
       const { id, identifier: environment, projectName: project, organizationId } = found
       const reason = degradation(found)
@@ -223,7 +223,8 @@ async function report(
     emit(c, { organizationId, projectId }, `${noun}.updated`, { id: subjectId, alert: kind, what })
   }
   if (!letter) return
-  for (const { email } of await listAlerted(c.db, organizationId)) {
+  const environmentId = noun === 'environment' ? subjectId : null
+  for (const { email } of await listAlerted(c.db, organizationId, environmentId)) {
     await queueMail(ctx, c, { kind: 'alert', to: email, ...letter })
   }
 }

@@ -97,6 +97,7 @@ export function serializeEnvironment(view: EnvironmentView): Environment {
           at: time(lastSuccess.finishedAt),
         }
       : null,
+    watching: view.watching,
     may: view.may,
     created_at: time(e.createdAt),
     updated_at: time(e.updatedAt),

@@ -28,6 +28,7 @@ import { registries } from '../migrations/0021-0030/0025-registries.ts'
 import { schedules } from '../migrations/0021-0030/0027-schedules.ts'
 import { serverSettings } from '../migrations/0021-0030/0028-server-settings.ts'
 import { backups } from '../migrations/0021-0030/0030-backups.ts'
+import { watchers } from '../migrations/0031-0040/0031-watchers.ts'
 import type { Schema } from '../schema.ts'
 import type { Engine } from './db.ts'
 import type { Migration, Types } from './migration.ts'
@@ -60,6 +61,7 @@ const MIGRATIONS: readonly Migration[] = [
   schedules,
   serverSettings,
   backups,
+  watchers,
 ]
 export const MIGRATION_NAMES: readonly string[] = MIGRATIONS.map(({ name }) => name)
 

@@ -7,6 +7,7 @@ export async function closeEnvironment(db: Db, id: number, now: number): Promise
   await db.deleteFrom('variableChanges').where('environmentId', '=', id).execute()
   await db.deleteFrom('schedules').where('environmentId', '=', id).execute()
   await db.deleteFrom('scheduleRuns').where('environmentId', '=', id).execute()
+  await db.deleteFrom('environmentWatchers').where('environmentId', '=', id).execute()
   await db.deleteFrom('hosts').where('environmentId', '=', id).execute()
   await db
     .updateTable('pullRequests')

@@ -106,8 +106,8 @@ interface WatchedEnvironment {
   observed: Observation | null
 }
 
-/** Lists protected environments that were deployed, by id: their users asked to hear about them. */
-export async function listProtectedEnvironments(
+/** Lists deployed environments that are protected or that a user watches, by id. */
+export async function listWatchedEnvironments(
   db: Db,
   afterId: number,
   limit: number,
@@ -119,7 +119,17 @@ export async function listProtectedEnvironments(
     .select(['environments.deployedFence', 'environments.commitSha', 'environments.observed'])
     .select(['environments.degradedReason', 'projects.organizationId'])
     .select('projects.name as projectName')
-    .where('environments.protected', '=', 1)
+    .where((e) =>
+      e.or([
+        e('environments.protected', '=', 1),
+        e.exists(
+          e
+            .selectFrom('environmentWatchers')
+            .select('environmentWatchers.userId')
+            .whereRef('environmentWatchers.environmentId', '=', 'environments.id'),
+        ),
+      ]),
+    )
     .where('environments.removedAt', 'is', null)
     .where('environments.removingAt', 'is', null)
     .where('environments.deployedFence', '>', 0)
@@ -178,17 +188,35 @@ export const findNewestDecided = (
     .limit(1)
     .executeTakeFirst()
 
-/** Lists the owners and admins of an organization, who receive its alerts. */
+/**
+ * Lists who receives an alert. About an environment: its watchers, and if it is protected the owners and admins of the
+ * organization; about anything else: those owners and admins.
+ */
 export const listAlerted = (
   db: Db,
   organizationId: number,
+  environmentId: number | null,
 ): Promise<{ userId: number; email: string }[]> =>
   db
     .selectFrom('members')
     .innerJoin('users', 'users.id', 'members.userId')
     .select(['members.userId', 'users.email'])
     .where('members.organizationId', '=', organizationId)
-    .where('members.role', 'in', ['owner', 'admin'])
     .where('users.disabledAt', 'is', null)
+    .where((e) => {
+      const mayManage = e('members.role', 'in', ['owner', 'admin'])
+      if (environmentId === null) return mayManage
+      const watches = e
+        .selectFrom('environmentWatchers')
+        .select('environmentWatchers.userId')
+        .where('environmentWatchers.environmentId', '=', environmentId)
+        .whereRef('environmentWatchers.userId', '=', 'members.userId')
+      const isProtected = e
+        .selectFrom('environments')
+        .select('environments.id')
+        .where('environments.id', '=', environmentId)
+        .where('environments.protected', '=', 1)
+      return e.or([e.exists(watches), e.and([mayManage, e.exists(isProtected)])])
+    })
     .orderBy('members.userId')
     .execute()

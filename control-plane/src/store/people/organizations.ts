@@ -131,6 +131,13 @@ export async function deleteMembers(
   organizationId: number,
   userId?: number,
 ): Promise<void> {
+  const own = db
+    .selectFrom('environments')
+    .select('id')
+    .where('organizationId', '=', organizationId)
+  let watched = db.deleteFrom('environmentWatchers').where('environmentId', 'in', own)
+  if (userId !== undefined) watched = watched.where('userId', '=', userId)
+  await watched.execute()
   let query = db.deleteFrom('members').where('organizationId', '=', organizationId)
   if (userId !== undefined) query = query.where('userId', '=', userId)
   await query.execute()

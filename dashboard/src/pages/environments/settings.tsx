@@ -17,40 +17,47 @@ import { EnvironmentFrame } from './frame.tsx'
 export function EnvironmentSettings() {
   return (
     <EnvironmentFrame tab="Settings">
-      {(e) =>
-        isReadOnly(e) ? null : (
-          <>
-            <General
-              key={keyOf(e, [
-                'title',
-                'domain',
-                'branch',
-                'server',
-                'recipe',
-                'recipe_inherited',
-                'auto_deploy',
-                'sticky',
-                'protected',
-              ])}
-              environment={e}
-            />
-            <Protection key={keyOf(e, ['owner', 'protected'])} environment={e} />
-            <Section title="Visitors">
-              <BasicAuthForm
-                key={keyOf(e, ['basic_auth'])}
-                now={e.basic_auth}
-                inherits
-                reason={editReason(e)}
-                send={(basic_auth) =>
-                  change(api.environment.setBasicAuth.mutate({ environment_id: e.id, basic_auth }))
-                }
-              />
-            </Section>
-            <Danger environment={e} />
-          </>
-        )
-      }
+      {(e) => (
+        <>
+          {isReadOnly(e) || <Changeable environment={e} />}
+          <Notifications key={keyOf(e, ['watching'])} environment={e} />
+          {isReadOnly(e) || <Danger environment={e} />}
+        </>
+      )}
     </EnvironmentFrame>
+  )
+}
+
+function Changeable({ environment: e }: { environment: Environment }) {
+  return (
+    <>
+      <General
+        key={keyOf(e, [
+          'title',
+          'domain',
+          'branch',
+          'server',
+          'recipe',
+          'recipe_inherited',
+          'auto_deploy',
+          'sticky',
+          'protected',
+        ])}
+        environment={e}
+      />
+      <Protection key={keyOf(e, ['owner', 'protected'])} environment={e} />
+      <Section title="Visitors">
+        <BasicAuthForm
+          key={keyOf(e, ['basic_auth'])}
+          now={e.basic_auth}
+          inherits
+          reason={editReason(e)}
+          send={(basic_auth) =>
+            change(api.environment.setBasicAuth.mutate({ environment_id: e.id, basic_auth }))
+          }
+        />
+      </Section>
+    </>
   )
 }
 
@@ -189,6 +196,33 @@ function Protection({ environment: e }: { environment: Environment }) {
             </option>
           ))}
         </Select>
+      </Form>
+    </Section>
+  )
+}
+
+function Notifications({ environment: e }: { environment: Environment }) {
+  return (
+    <Section title="Notifications">
+      <Form
+        submit="Save"
+        done="Saved."
+        label="Notifications"
+        send={(data) => {
+          const watching = isChecked(data, 'watching')
+          return change(api.environment.watch.mutate({ environment_id: e.id, watching }))
+        }}
+      >
+        <Check
+          label="Mail me when this environment is degraded, and when it has recovered"
+          name="watching"
+          defaultChecked={e.watching}
+          hint={
+            e.protected
+              ? 'Owners and admins of the organization get these mails anyway, because it is protected.'
+              : 'Only you get these mails.'
+          }
+        />
       </Form>
     </Section>
   )

@@ -7,6 +7,7 @@ import {
   EnvironmentCreated,
   EnvironmentDeleteQuery,
   EnvironmentPatch,
+  EnvironmentWatch,
   IdParams,
   OnePage,
   ResetRequest,
@@ -18,6 +19,7 @@ import { createEnvironment } from '../../../app/environments/environments.ts'
 import { deleteEnvironment } from '../../../app/environments/removal-request.ts'
 import { changeEnvironment } from '../../../app/environments/settings.ts'
 import { getEnvironment, listProjectEnvironments } from '../../../app/environments/views.ts'
+import { watchEnvironment } from '../../../app/environments/watching.ts'
 import { setEnvironmentAuth } from '../../../app/projects/basic-auth.ts'
 import type { Context } from '../../../context.ts'
 import { serializeBasicAuth, serializeEnvironment } from '../../serializers/environment.ts'
@@ -177,5 +179,13 @@ function changeRoutes(api: Api, ctx: Context): void {
       serializeBasicAuth(
         await setEnvironmentAuth(ctx, callerOf(request), request.params.id, request.body),
       ),
+  )
+  api.put(
+    '/api/environments/:id/watch',
+    {
+      config: { needs: 'read', errors: ['environment_removing', 'validation_failed'] },
+      schema: { params: IdParams, body: EnvironmentWatch, response: { 200: EnvironmentWatch } },
+    },
+    (request) => watchEnvironment(ctx, callerOf(request), request.params.id, request.body),
   )
 }

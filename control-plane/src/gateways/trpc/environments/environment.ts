@@ -5,6 +5,7 @@ import {
   EnvironmentBasicAuth,
   EnvironmentCreate,
   EnvironmentPatch,
+  EnvironmentWatch,
   Id,
   LifecycleRequest,
   ResetRequest,
@@ -19,6 +20,7 @@ import { createEnvironment } from '../../../app/environments/environments.ts'
 import { deleteEnvironment } from '../../../app/environments/removal-request.ts'
 import { changeEnvironment } from '../../../app/environments/settings.ts'
 import { getEnvironment, listProjectEnvironments } from '../../../app/environments/views.ts'
+import { watchEnvironment } from '../../../app/environments/watching.ts'
 import { setEnvironmentAuth } from '../../../app/projects/basic-auth.ts'
 import { serializeWholeTask } from '../../serializers/dashboard.ts'
 import { serializeDiagnostics } from '../../serializers/diagnostics.ts'
@@ -82,6 +84,12 @@ export const environmentRouter = router({
     .mutation(async ({ ctx: { ctx, caller }, input }) => {
       const { environment_id: id, basic_auth: asked } = input
       return serializeBasicAuth(await setEnvironmentAuth(ctx, caller, id, asked))
+    }),
+  watch: call
+    .input(z.strictObject({ environment_id: Id, ...EnvironmentWatch.shape }))
+    .mutation(({ ctx: { ctx, caller }, input }) => {
+      const { environment_id: id, ...asked } = input
+      return watchEnvironment(ctx, caller, id, asked)
     }),
   diagnostics: call
     .input(
