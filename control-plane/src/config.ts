@@ -35,6 +35,12 @@ export interface BackupConfig {
   s3: S3Settings | undefined
 }
 
+export interface TracesConfig {
+  /** Where a collector takes traces, such as http://127.0.0.1:4318/v1/traces. */
+  url: string
+  headers: Record<string, string>
+}
+
 export interface Config {
   /** Holds the database (SQLite), logs and, unless configured elsewhere, the key that encrypts secrets. */
   dataDir: string
@@ -72,6 +78,8 @@ export interface Config {
   listedDomainsOnly: boolean
   /** Opens /metrics; unset: it does not exist. */
   metricsToken: string | undefined
+  /** Where traces go; unset: nowhere. */
+  traces: TracesConfig | undefined
   /** Folder of packaged agents (`npm run bundle`), offered to new servers. */
   agentPackages: string
   /** The built dashboard (`npm run build:dashboard`). */
@@ -108,6 +116,15 @@ function chooseS3(values: Values): S3Settings | undefined {
   return { endpoint, region, accessKeyId, secretAccessKey }
 }
 
+function chooseTraces({ tracesUrl: url, tracesHeaders }: Values): TracesConfig | undefined {
+  if (url === undefined) return undefined
+  const headers = tracesHeaders.map((one) => {
+    const at = one.indexOf('=')
+    return [one.slice(0, at), one.slice(at + 1)]
+  })
+  return { url, headers: Object.fromEntries(headers) }
+}
+
 export function toConfig({ values, problems }: ReadSettings): Config {
   if (problems.length > 0) throw new Error(problems.join('\n'))
   const dataDir = resolve(values.dataDir)
@@ -133,6 +150,7 @@ export function toConfig({ values, problems }: ReadSettings): Config {
     listedDomainsOnly: values.customDomains === 'listed',
     legacyWebhookSecret: values.legacyWebhookSecret,
     metricsToken: values.metricsToken,
+    traces: chooseTraces(values),
     agentPackages: values.agentPackages ?? join(import.meta.dirname, '../../dist'),
     dashboardDir: resolve(values.dashboardDir ?? join(import.meta.dirname, '../../dashboard/dist')),
     logLevel: values.logLevel,

@@ -12,7 +12,8 @@ import type { Quotas } from './identity/quotas.ts'
 import type { Authority } from './keys/authority.ts'
 import type { SecretStore } from './keys/secret-store.ts'
 import type { SshSigners } from './keys/ssh-signers.ts'
-import type { Metrics } from './metrics/metrics.ts'
+import type { Metrics } from './monitoring/metrics.ts'
+import type { Traces } from './monitoring/traces.ts'
 import type { EventFeed } from './notifications/feed.ts'
 import type { Notifier } from './notifications/notifier.ts'
 import type { Watchers } from './notifications/watchers.ts'
@@ -36,6 +37,7 @@ export interface Context {
   log: Logger
   /** What monitoring reads. */
   metrics: Metrics
+  traces: Traces
   installationId: string
   authority: Authority
   secretStore: SecretStore

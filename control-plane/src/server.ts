@@ -76,9 +76,10 @@ import { createKek, type Kek, loadKek, SecretStore } from './keys/secret-store.t
 import { SshSigners } from './keys/ssh-signers.ts'
 import { ALERTS } from './limits/installation.ts'
 import { openMailer } from './mail/mail.ts'
-import { addGauges } from './metrics/gauges.ts'
-import { Metrics } from './metrics/metrics.ts'
-import { countEnded } from './metrics/tasks.ts'
+import { addGauges } from './monitoring/gauges.ts'
+import { Metrics } from './monitoring/metrics.ts'
+import { reportEnded } from './monitoring/tasks.ts'
+import { Traces } from './monitoring/traces.ts'
 import { EventFeed } from './notifications/feed.ts'
 import { Notifier } from './notifications/notifier.ts'
 import { Watchers } from './notifications/watchers.ts'
@@ -170,10 +171,11 @@ async function startWith(
       notifier,
       log: logger,
       topic: EVENTS_TOPIC,
-      onRows: (rows) => countEnded(ctx, rows),
+      onRows: (rows) => reportEnded(ctx, rows),
     }),
     log: logger,
     metrics: new Metrics(),
+    traces: new Traces(config.traces, installation.installationId, logger),
     installationId: installation.installationId,
     authority,
     secretStore,
@@ -231,6 +233,7 @@ async function startWith(
       await finishResets(ctx)
       await gateway.close()
       await ctx.feed.stop()
+      await ctx.traces.close()
       ctx.logs.close()
       await db.destroy()
       await hold.release()

@@ -147,3 +147,11 @@ export const SUPPORT = {
   /** A shorter value would mask ordinary words. */
   shortestSecret: 6,
 } as const
+
+/** Traces on their way to a collector. */
+export const TRACES = {
+  /** Spans that wait; more are dropped. */
+  queue: 4_096,
+  batch: 512,
+  exportMs: 10_000,
+} as const

@@ -49,6 +49,7 @@ describe('the table', () => {
       'legacyWebhookSecret',
       's3SecretAccessKey',
       'metricsToken',
+      'tracesHeaders',
     ])
   })
 })

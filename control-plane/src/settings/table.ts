@@ -241,6 +241,24 @@ export const SETTINGS = {
     description: 'Opens `/metrics` to monitoring.',
     secret: true,
   }),
+  tracesUrl: optional(webAddress, {
+    variable: 'BERTH_TRACES_URL',
+    key: 'traces.url',
+    without: 'none, there are no traces',
+    description:
+      'Where a collector takes OpenTelemetry traces over OTLP/HTTP, such as `http://127.0.0.1:4318/v1/traces`.',
+  }),
+  tracesHeaders: withDefault(
+    list('list of headers', 'headers such as authorization=Bearer-abc', isHeader),
+    [],
+    {
+      variable: 'BERTH_TRACES_HEADERS',
+      key: 'traces.headers',
+      without: 'none',
+      description: 'Headers for the collector, `name=value` each.',
+      secret: true,
+    },
+  ),
   configFile: optional(path, {
     variable: 'BERTH_CONFIG_FILE',
     without: '`/etc/berth/server.toml` if it exists',
@@ -275,6 +293,10 @@ export const ROWS = Object.entries(SETTINGS) as [SettingName, Setting][]
 function checkSchedule(cron: string): void {
   const fault = scheduleFault({ cron, timezone: 'UTC' })
   if (fault) throw new Error(`is no schedule: ${fault.replace(/\.$/, '')}`)
+}
+
+function isHeader(one: string): boolean {
+  return /^[\w-]+=[\x20-\x7e]+$/.test(one)
 }
 
 function checkMetricsToken(given: string): void {

@@ -839,6 +839,7 @@ export interface TasksTable {
   action: string | null
   service: string | null
   reuseRelease: Generated<Flag>
+  requestId: string | null
 }
 
 export interface TokensTable {

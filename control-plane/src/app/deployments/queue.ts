@@ -59,6 +59,7 @@ export async function queueTask(
     status: 'queued',
     triggerBy: trigger,
     userId: by.type === 'user' ? by.caller.userId : null,
+    requestId: by.type === 'user' ? by.caller.origin.requestId : null,
     triggeredBy: actorName(by),
     message: asked.message ?? null,
     branch: environment.branch,

@@ -85,6 +85,7 @@ export function buildHttp(ctx: Context): Api {
   app.addHook('onResponse', (request, reply, done) => {
     const route = request.is404 ? 'none' : (request.routeOptions.url ?? 'none')
     ctx.metrics.request(request.method, route, reply.statusCode, reply.elapsedTime / 1_000)
+    if (!/^(GET|HEAD|OPTIONS)$/.test(request.method)) reportRequest(ctx, request, reply, route)
     done()
   })
   drainOnClose(app)
@@ -92,6 +93,23 @@ export function buildHttp(ctx: Context): Api {
     done(null, addHeaders(request, reply, payload)),
   )
   return app
+}
+
+/** Log and trace of a request that may have changed something. Refused ones are in the metrics only. */
+function reportRequest(
+  ctx: Context,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  route: string,
+): void {
+  const { id, method } = request
+  const { statusCode: status, elapsedTime } = reply
+  if (status >= 400 && status < 500) return
+  ctx.log.info({ requestId: id, method, route, status, ms: Math.round(elapsedTime) }, 'request')
+  const endMs = ctx.clock.now()
+  const times = { startMs: endMs - elapsedTime, endMs }
+  const traceParent = request.headers.traceparent
+  ctx.traces.request({ id, method, route, status, traceParent, ...times })
 }
 
 const A_YEAR = 'max-age=31536000'

@@ -1,9 +1,16 @@
-// Counts tasks as they end, from the event table, so that each end is counted once, whichever way it came about.
+// Reports tasks as they end, to metrics, traces and the log. It reads the event table, so that each end is reported
+// once, whichever way it came about.
 import { isFinished } from '@berth/shared'
 import type { Context } from '../context.ts'
 import type { EventRow } from '../store/core/events.ts'
-import { type AttemptStep, listNewestAttempts, listSteps } from '../store/deployments/attempts.ts'
+import {
+  type Attempt,
+  type AttemptStep,
+  listNewestAttempts,
+  listSteps,
+} from '../store/deployments/attempts.ts'
 import { listTasksById, type Task } from '../store/deployments/tasks.ts'
+import { spansOfTask } from './spans.ts'
 
 const ENDS = new Set(['task.succeeded', 'task.failed', 'task.canceled'])
 /** Agents name the phases; another name would make the number of labels unbounded. */
@@ -12,30 +19,33 @@ const PHASES = new Set([
 ])
 const known = (phase: string): string => (PHASES.has(phase) ? phase : 'other')
 
-export async function countEnded(ctx: Context, rows: EventRow[]): Promise<void> {
+export async function reportEnded(ctx: Context, rows: EventRow[]): Promise<void> {
   const ids = rows.flatMap(({ kind, taskId }) =>
     ENDS.has(kind) && taskId !== null ? [taskId] : [],
   )
   if (ids.length === 0) return
   const tasks = [...(await listTasksById(ctx.db, [...new Set(ids)])).values()]
-  const succeeded = tasks.filter(({ status }) => status === 'succeeded')
-  const attempts = await listNewestAttempts(
-    ctx.db,
-    succeeded.map(({ id }) => id),
-  )
+  const attempts = await listNewestAttempts(ctx.db, [...new Set(ids)])
   const steps = await listSteps(
     ctx.db,
     [...attempts.values()].map(({ id }) => id),
   )
-  for (const task of tasks) countTask(ctx, task)
-  for (const task of succeeded) {
-    const attemptId = attempts.get(task.id)?.id
-    countPhases(
-      ctx,
-      task,
-      steps.filter((step) => step.attemptId === attemptId),
-    )
+  for (const task of tasks) {
+    const attempt = attempts.get(task.id)
+    const own = steps.filter((step) => step.attemptId === attempt?.id)
+    countTask(ctx, task)
+    if (task.status === 'succeeded') countPhases(ctx, task, own)
+    logTask(ctx, task, attempt)
+    if (!ctx.traces.isOn) continue
+    for (const span of spansOfTask(task, attempt, own)) ctx.traces.record(span)
   }
+}
+
+function logTask({ log }: Context, task: Task, attempt: Pick<Attempt, 'id'> | undefined): void {
+  const { id: taskId, requestId, environmentId, type, status, createdAt, finishedAt } = task
+  const about = { taskId, requestId, attemptId: attempt?.id, environmentId, type, status }
+  const ms = finishedAt === null ? null : finishedAt - createdAt
+  log.info({ ...about, code: task.failure?.code, ms }, 'task ended')
 }
 
 function countTask(
