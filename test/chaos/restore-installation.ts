@@ -9,7 +9,14 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { Environment, Server, Task } from '@berth/shared/api'
 import { unguardServer } from '../../agent/src/resources/firewall.ts'
 import { readSettings } from '../../agent/src/settings.ts'
-import { type Backup, restoreBackup, takeBackup } from '../fixtures/platform/backups.ts'
+import {
+  type Backup,
+  restoreBackup,
+  type Sums,
+  sumTables,
+  takeBackup,
+} from '../fixtures/platform/backups.ts'
+import { installationEnv } from '../fixtures/platform/server-command.ts'
 import {
   ApiError,
   Fixture,
@@ -258,11 +265,19 @@ export class RestoreInstallation {
     return readFileSync(join(this.#oracle, 'starts'), 'utf8').split('\n').filter(Boolean)
   }
 
-  async backup(): Promise<Backup> {
+  /** The control plane stands still meanwhile, so that the tables are those of the same moment. */
+  async backup(): Promise<{ backup: Backup; sums: Sums }> {
     const { dataDir, databaseUrl } = this.fixture.place
-    const backup = await takeBackup(dataDir, databaseUrl)
-    this.#folders.push(backup.folder)
-    return backup
+    const { controlPlane } = this.fixture
+    controlPlane?.kill('SIGSTOP')
+    try {
+      const sums = await sumTables(installationEnv(dataDir, databaseUrl))
+      const backup = await takeBackup(dataDir, databaseUrl)
+      this.#folders.push(backup.folder)
+      return { backup, sums }
+    } finally {
+      controlPlane?.kill('SIGCONT')
+    }
   }
 
   /** Adds an environment that the backup will not know, with a running service. */
@@ -276,10 +291,11 @@ export class RestoreInstallation {
     await this.fixture.deploy(made.id)
   }
 
-  /** kill -9; then another control plane from the backup, elsewhere, under the same addresses. */
-  async lose(backup: Backup, n: number): Promise<void> {
+  /** kill -9; then another control plane from the backup, elsewhere, under the same addresses. Returns its tables. */
+  async lose(backup: Backup, n: number): Promise<Sums> {
     const dataDir = join(this.fixture.dir, `control-plane-${n}`)
     const databaseUrl = await restoreBackup(backup, dataDir)
+    const restored = await sumTables(installationEnv(dataDir, databaseUrl))
     const child = this.fixture.controlPlane
     const gone = new Promise((resolve) => child?.once('exit', resolve))
     child?.kill('SIGKILL')
@@ -287,6 +303,7 @@ export class RestoreInstallation {
     this.#isBusy = false
     this.fixture.place = { dataDir, databaseUrl }
     await this.fixture.startControlPlane()
+    return restored
   }
 
   /** Resolves when everything begun before the loss has ended, or is known to be forgotten. */

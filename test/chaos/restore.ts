@@ -2,6 +2,7 @@
 // plane, restores the backup elsewhere and checks every server and task. Half of the rounds run on SQLite, half on
 // PostgreSQL.
 import { setTimeout as delay } from 'node:timers/promises'
+import { type Sums, tryUnfit } from '../fixtures/platform/backups.ts'
 import { locate } from '../fixtures/platform/components.ts'
 import { createDatabase, startPostgres } from '../fixtures/platform/postgres.ts'
 import type { FixtureOptions } from '../fixtures/server/installation.ts'
@@ -29,6 +30,11 @@ export interface RestoreRound {
   unanswered: number
   failed: number
   twice: number
+  /** Tables whose rows are those of the moment of the backup, and those whose rows are not. */
+  equal: number
+  different: number
+  /** Unfit backups (damaged, wrong key, newer version) that were not refused with the right sentence. */
+  accepted: number
   details: string[]
 }
 
@@ -38,13 +44,17 @@ const SETTLE_MS = 120_000
 const MORE = 4 // tasks begun between backup and loss, at least
 
 const isGood = (r: RestoreRound): boolean =>
-  r.backMs !== undefined && r.stuck + r.unanswered + r.failed + r.twice === 0
+  r.backMs !== undefined &&
+  r.stuck + r.unanswered + r.failed + r.twice + r.different + r.accepted === 0 &&
+  r.equal > 0
 export const countBad = (rounds: RestoreRound[]): number => rounds.filter((r) => !isGood(r)).length
 
 export async function runRestore(plan: RestorePlan): Promise<RestoreRound[]> {
   const random = seeded(plan.seed)
   const rounds: RestoreRound[] = []
-  plan.say('round  engine    back after  stuck  asked  unanswered  failed  twice')
+  plan.say(
+    'round  engine    back after  stuck  asked  unanswered  failed  twice  equal  different  accepted',
+  )
   for (const engine of plan.engines) {
     await onEngine(engine, plan, async (installation) => {
       for (let n = 1; n <= plan.rounds; n++) {
@@ -110,7 +120,8 @@ async function restoreOnce(
   installation.busy()
   await installation.running()
   await delay(random() * 1_500)
-  const backup = await installation.backup()
+  const { backup, sums } = await installation.backup()
+  const accepted = await tryUnfit(backup, random)
   await installation.addUnknown()
   const enough = installation.begun + MORE
   for (const end = performance.now() + SETTLE_MS; installation.begun < enough; ) {
@@ -119,13 +130,16 @@ async function restoreOnce(
   }
   await installation.running()
   await delay(random() * 1_000)
-  await installation.lose(backup, n)
+  const different = compareSums(sums, await installation.lose(backup, n))
   const round = {
     engine,
     backMs: await installation.online(plan.backMs ?? BACK_MS).catch(() => undefined),
     stuck: 0,
     failed: 0,
     details: [] as string[],
+    equal: Object.keys(sums.tables).length - different.length,
+    different: different.length,
+    accepted: accepted.length,
   }
   await installation.calm()
   if (round.backMs !== undefined) {
@@ -139,9 +153,23 @@ async function restoreOnce(
     asked: visits.ok + visits.failed - before.ok - before.failed,
     unanswered: visits.failed - before.failed,
     twice: installation.twice().length - before.twice,
-    details: [...round.details, ...visits.failures.slice(before.failed), ...installation.twice()],
+    details: [
+      ...accepted,
+      ...different.map((name) => `the table ${name} differs`),
+      ...round.details,
+      ...visits.failures.slice(before.failed),
+      ...installation.twice(),
+    ],
   }
 }
+
+/** The tables that are not as they were. */
+const compareSums = (before: Sums, after: Sums): string[] =>
+  Object.keys({ ...before.tables, ...after.tables }).filter((name) => {
+    const [a, b] = [before.tables[name], after.tables[name]]
+    const isSame = a?.rows === b?.rows && a?.sha256 === b?.sha256
+    return !isSame || (before.counters[name] ?? 0) !== (after.counters[name] ?? 0)
+  })
 
 function describeRound(n: number, r: RestoreRound): string {
   const back = r.backMs === undefined ? 'NEVER' : `${(r.backMs / 1_000).toFixed(1)} s`
@@ -153,6 +181,9 @@ function describeRound(n: number, r: RestoreRound): string {
     [r.unanswered, 12],
     [r.failed, 8],
     [r.twice, 7],
+    [r.equal, 7],
+    [r.different, 11],
+    [r.accepted, 10],
   ]
   const [first = '', ...rest] = cells.map(([text, width]) => String(text).padStart(width))
   return `${first}  ${r.engine.padEnd(8)}${rest.join('')}  ${isGood(r) ? 'ok' : 'VIOLATED'}`
@@ -181,7 +212,9 @@ export async function chaosRestore(wishes: {
   say(
     `restore: ${rounds.length} rounds, servers back after at most ${(slowest / 1_000).toFixed(1)} s, ` +
       `${sum((r) => r.stuck)} tasks stuck, ${sum((r) => r.asked)} requests, ${sum((r) => r.unanswered)} unanswered, ` +
-      `${sum((r) => r.failed)} deployments failed, ${sum((r) => r.twice)} tasks run twice: ${bad === 0 ? 'ok' : 'VIOLATED'}`,
+      `${sum((r) => r.failed)} deployments failed, ${sum((r) => r.twice)} tasks run twice, ` +
+      `${sum((r) => r.equal)} tables equal by hash, ${sum((r) => r.different)} different, ` +
+      `${rounds.length * 3} unfit backups, ${sum((r) => r.accepted)} accepted: ${bad === 0 ? 'ok' : 'VIOLATED'}`,
   )
   return bad === 0 ? 0 : 1
 }

@@ -13,7 +13,6 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { gunzipSync, gzipSync } from 'node:zlib'
 import Database from 'better-sqlite3'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { openSource } from '../../control-plane/src/backup/backup.ts'
@@ -21,7 +20,7 @@ import { readConfig } from '../../control-plane/src/config.ts'
 import { createKek } from '../../control-plane/src/keys/secret-store.ts'
 import { openPostgres, openSqlite } from '../../control-plane/src/store/engine/database.ts'
 import { migrate, planMigrations } from '../../control-plane/src/store/engine/migrations.ts'
-import { sumRows } from '../../control-plane/src/store/transfer/tables.ts'
+import { changeArchive, refusal, sumTables } from '../fixtures/platform/backups.ts'
 import { ENGINES, type EngineName } from '../fixtures/platform/engines.ts'
 import { makeFullFolder } from '../fixtures/platform/full-folder.ts'
 import { Platform } from '../fixtures/platform/platform.ts'
@@ -46,30 +45,10 @@ async function emptyInstallation(engine: EngineName, kek: string): Promise<Env> 
   return installationEnv(dir, engine === 'postgres' ? await createDatabase() : undefined)
 }
 
-/** Every table with its rows and hash, and the numbers that it assigns next. */
-async function sums(env: Env): Promise<unknown> {
-  const source = await openSource(readConfig(env))
-  try {
-    const found: Record<string, unknown> = {}
-    for (const table of source.tables) found[table.name] = await sumRows(source.rows(table))
-    return { tables: found, counters: source.counters, migrations: source.migrations }
-  } finally {
-    await source.close()
-  }
-}
-
 const onlyFile = (folder: string): string => {
   const [name, ...more] = readdirSync(folder)
   if (!name || more.length > 0) throw new Error(`not one file: ${[name, ...more].join(', ')}`)
   return join(folder, name)
-}
-
-const refusal = async (run: Promise<Said>): Promise<string> => {
-  try {
-    return `not refused: ${(await run).said}`
-  } catch (error) {
-    return (error as Error).message
-  }
 }
 
 describe.each(ENGINES)('a backup on %s', (engine) => {
@@ -128,7 +107,7 @@ describe.each(ENGINES)('a backup on %s', (engine) => {
     'is restored into %s: every table is equal by hash, and every log by bytes',
     async (to) => {
       await p.cp.running.close()
-      const before = await sums(env)
+      const before = await sumTables(env)
       const folder = fresh()
       await runServerCommand(['backup', '--to', folder, '--passphrase-file', passphrase], env)
       const target = await emptyInstallation(to, kek)
@@ -137,7 +116,7 @@ describe.each(ENGINES)('a backup on %s', (engine) => {
       expect(readdirSync(target.BERTH_DATA_DIR as string).toSorted()).toEqual(
         ['berth.lock', ...(to === 'sqlite' ? ['berth.db'] : []), 'kek', 'logs'].toSorted(),
       )
-      expect(await sums(target)).toEqual(before)
+      expect(await sumTables(target)).toEqual(before)
       const logs = (dir: string): Record<string, string> =>
         Object.fromEntries(
           readdirSync(join(dir, 'logs')).map((n) => [n, readFileSync(join(dir, 'logs', n), 'hex')]),
@@ -259,14 +238,9 @@ describe.each(ENGINES)('a backup on %s', (engine) => {
 
     const folder = fresh()
     await runServerCommand(['backup', '--to', folder, '--without-logs'], env)
-    const plain = gunzipSync(readFileSync(onlyFile(folder)))
     const newer = async (from: string, to: string): Promise<string> => {
-      const changed = Buffer.from(plain)
-      const at = changed.indexOf(from)
-      expect(Buffer.byteLength(from)).toBe(Buffer.byteLength(to))
-      changed.write(to, at)
       const file = join(fresh(), 'newer.tar.gz')
-      writeFileSync(file, gzipSync(changed))
+      writeFileSync(file, changeArchive(onlyFile(folder), from, to))
       return open(file, target)
     }
     expect(await newer('"format": 1', '"format": 9')).toContain('made by a newer Berth')
