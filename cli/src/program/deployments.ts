@@ -87,7 +87,17 @@ export const DEPLOYMENTS: readonly CommandSpec[] = [
         summary:
           'deploy, action, destroy, restart, stop, start, backup, restore or all (default deploy)',
         choices: [
-          ...['deploy', 'action', 'destroy', 'restart', 'stop', 'start', 'backup', 'restore', 'all'],
+          ...[
+            'deploy',
+            'action',
+            'destroy',
+            'restart',
+            'stop',
+            'start',
+            'backup',
+            'restore',
+            'all',
+          ],
         ],
       },
       { flags: '-n, --limit <n>', summary: 'Maximum number (default 20)' },
