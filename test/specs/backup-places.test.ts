@@ -46,6 +46,16 @@ describe('a bucket', () => {
     expect(await place.list()).toEqual([])
   })
 
+  test('is refused with another secret key, because every request is signed', async () => {
+    const env = { ...s3.env, BERTH_BACKUP_S3_SECRET_ACCESS_KEY: 'another' }
+    const place = openPlace('s3://backups/some/folder', readConfig(env).backup.s3)
+    await expect(place.list()).rejects.toThrow(/Check BERTH_BACKUP_S3_ENDPOINT/)
+    await expect(place.write('x.tar.gz', Readable.from(['x']))).rejects.toThrow(
+      /could not be stored/,
+    )
+    expect(s3.refused()).toBeGreaterThan(0)
+  })
+
   test('shows nothing of an upload that fails', async () => {
     const { backup } = readConfig(s3.env)
     const place = openPlace('s3://backups/broken', backup.s3)

@@ -12,6 +12,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { makeKeyPair } from '@berth/shared/storage'
 import {
   AttemptState,
   type BackupPart,
@@ -29,6 +30,7 @@ import { recoverDocker } from '../../agent/src/runner/docker/recover.ts'
 import { makePostgresImage, POSTGRES_IMAGE } from '../fixtures/docker/images.ts'
 import { DockerHost, httpd } from '../fixtures/docker/server.ts'
 import { dockerEngine, missing } from '../fixtures/platform/components.ts'
+import { startS3 } from '../fixtures/platform/s3.ts'
 import { type Deployment, eventually, type Repository } from '../fixtures/server/deployment.ts'
 import { type DeployRequest, isRoot } from '../fixtures/server/server.ts'
 
@@ -304,6 +306,71 @@ describe.skipIf(!dockerEngine() || missing('caddy') || !isRoot)('volumes', () =>
     expect(full.message).toMatch(/beside the present data .* Nothing was changed\.$/)
     expect(await sh('cat /data/file')).toBe('kept')
     await isSettled()
+  })
+
+  it('in a bucket: encrypted, checked, and refused with another key or signature', async () => {
+    const s3 = await startS3('backups')
+    const pair = await makeKeyPair()
+    const text = (value: string): Uint8Array => Buffer.from(value)
+    const { endpoint, region, accessKeyId } = s3
+    const common = { endpoint, region, bucket: 'backups', prefix: 'berth/acme', accessKeyId }
+    const secretAccessKey = text(s3.secretAccessKey)
+    const making = { ...common, secretAccessKey, recipient: pair.recipient }
+    const opening = { ...common, secretAccessKey, identity: text(pair.identity) }
+    const objects = (): string[] =>
+      readdirSync(s3.directory, { recursive: true })
+        .map(String)
+        .filter((name) => /_object$/.test(name))
+    try {
+      await sh('echo a-secret-of-the-volume > /data/file')
+      const backup = { backupId: randomUUID(), place: BackupPlace.BUCKET }
+      const wrong = { ...making, secretAccessKey: text('another') }
+      const refused = await host.run(repository, { backup, backupStorage: wrong })
+      const verdict = await refused.verdict()
+      expect(verdict).toMatchObject({ code: FailureCode.BACKUP_FAILED, failedStepId: 'store' })
+      expect(verdict.message).toMatch(
+        /^The backup could not be stored at s3:\/\/backups\/berth\/acme\//,
+      )
+      expect(s3.refused()).toBeGreaterThan(0)
+      expect([objects(), workOf()]).toEqual([[], undefined])
+
+      const done = await succeeds(await host.run(repository, { backup, backupStorage: making }))
+      const [made] = done.bodies('backup')
+      expect(made?.parts[0]?.file).toBe('volume-data.tar.gz.age')
+      expect(existsSync(join(backupsOf(), backup.backupId))).toBe(false)
+      expect(objects()).toHaveLength(3)
+      const said = done.log() + done.runnerLog()
+      expect([said.includes(s3.secretAccessKey), said.includes(pair.identity)]).toEqual([
+        false,
+        false,
+      ])
+      const file = join(s3.directory, objects().find((name) => name.includes('volume-data')) ?? '')
+      expect(readFileSync(file).subarray(0, 21).toString()).toBe('age-encryption.org/v1')
+
+      await sh('echo changed > /data/file')
+      const stored: Made = { ...backup, environmentId: 1, parts: made?.parts ?? [] }
+      const other = await makeKeyPair()
+      const keyless = { ...opening, identity: text(other.identity) }
+      const locked = await (await restore(stored, { backupStorage: keyless })).verdict()
+      expect(locked).toMatchObject({ code: FailureCode.RESTORE_FAILED, failedStepId: 'stage' })
+      expect(locked.message).toMatch(/was encrypted for another key than that of this organization/)
+      expect(await sh('cat /data/file')).toBe('changed')
+      await isSettled()
+      await succeeds(await restore(stored, { backupStorage: opening }))
+      expect(await sh('cat /data/file')).toBe('a-secret-of-the-volume')
+      await isSettled()
+
+      const next = { backupId: randomUUID(), place: BackupPlace.BUCKET, expired: [stored] }
+      await succeeds(await host.run(repository, { backup: next, backupStorage: making }))
+      expect(objects().every((name) => name.includes(next.backupId))).toBe(true)
+      rmSync(s3.directory, { recursive: true })
+      const gone = { ...stored, backupId: next.backupId }
+      const missingThere = await (await restore(gone, { backupStorage: opening })).verdict()
+      expect(missingThere.code).toBe(FailureCode.RESTORE_FAILED)
+      await isSettled()
+    } finally {
+      await s3.close()
+    }
   })
 
   it('a database with a command: dumped, restored, and put back when the command fails', async () => {

@@ -1,5 +1,4 @@
 export * from './action.ts'
-export * from './artifact.ts'
 export * from './backup.ts'
 export * from './basic-auth.ts'
 export * from './ceilings.ts'

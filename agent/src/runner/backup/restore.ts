@@ -339,7 +339,7 @@ async function startAll(attempt: Attempt, managed: readonly Managed[]): Promise<
   throw restoreFailed(`${names} is stopped, so its restore command cannot run. Start it first.`)
 }
 
-/** Returns the failure to report. Every part is tried, because half a way back helps nobody. */
+/** Returns the failure to report. A problem with one service does not keep the others down. */
 async function goBack(
   attempt: Attempt,
   managed: readonly Managed[],
