@@ -152,7 +152,13 @@ const numberOrNull = (data: FormData, name: string): number | null => {
   return written === '' ? null : Number(written)
 }
 
-function RetentionForm({ environment: e, settings: s }: { environment: Environment; settings: Settings }) {
+function RetentionForm({
+  environment: e,
+  settings: s,
+}: {
+  environment: Environment
+  settings: Settings
+}) {
   const send = (data: FormData) => {
     const cron = text(data, 'schedule')
     const timezone = text(data, 'timezone') || 'UTC'
