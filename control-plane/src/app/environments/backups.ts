@@ -233,7 +233,7 @@ export async function recordRemoved(
   uuids: readonly string[],
 ): Promise<void> {
   if (task.type !== 'backup') return
-  await markBackupsRemoved(c.db, task.projectId, uuids.slice(0, VOLUME_BACKUPS.listed), c.now)
+  await markBackupsRemoved(c.db, task, uuids.slice(0, VOLUME_BACKUPS.listed), c.now)
 }
 
 /** What the next backup of the environment removes; what is in another bucket than now cannot be reached. */

@@ -153,34 +153,41 @@ export async function completeBackup(
     .execute()
 }
 
+/** Of the environment, or of a removed one of its project: a server says nothing about backups of others. */
 export async function markBackupsRemoved(
   db: Db,
-  projectId: number,
+  { environmentId, projectId }: { environmentId: number; projectId: number },
   uuids: readonly string[],
   now: number,
 ): Promise<void> {
   if (uuids.length === 0) return
+  const removed = db.selectFrom('environments').select('id').where('removedAt', 'is not', null)
   await db
     .updateTable('backups')
     .set({ removedAt: now })
     .where('projectId', '=', projectId)
     .where('uuid', 'in', uuids)
+    .where((e) => e.or([e('environmentId', '=', environmentId), e('environmentId', 'in', removed)]))
     .execute()
 }
 
-/** Those on the disk of its server went with the environment; those in a bucket stay. */
+/**
+ * Those on the disk of a server went with the environment, or with the copy that it left on that server; those in a
+ * bucket stay.
+ */
 export async function markServerBackupsRemoved(
   db: Db,
   environmentId: number,
   now: number,
+  serverId?: number,
 ): Promise<void> {
-  await db
+  const query = db
     .updateTable('backups')
     .set({ removedAt: now })
     .where('environmentId', '=', environmentId)
     .where('place', '=', 'server')
     .where('removedAt', 'is', null)
-    .execute()
+  await (serverId === undefined ? query : query.where('serverId', '=', serverId)).execute()
 }
 
 export const findBackupSettings = (
