@@ -3,7 +3,6 @@
 import { createReadStream } from 'node:fs'
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
-import { BucketError } from '@berth/shared/storage'
 import { BackupPartKind, type BackupTask } from '@berth/shared/wire'
 import { type DataWork, newWork } from '../../journal/data-work.ts'
 import { ArchiveError, type ArchiveOptions, packFolder } from '../../machine/archive.ts'
@@ -29,6 +28,7 @@ import { endWork, recoverData } from './recover.ts'
 import {
   backupFailed,
   backupFolder,
+  isBucketError,
   isInBucket,
   keepFolder,
   makePartial,
@@ -114,9 +114,10 @@ async function prepare(attempt: Attempt): Promise<void> {
   ledger.dataWork.put(environmentId, work)
   attempt.parts.open(MAKING, () => ({ asked, last, folder, recipient, work, parts: [] }))
   await makePartial(folder)
-  output.say(
-    isBucket ? `To ${openBucket(attempt).title}, encrypted.` : 'To the disk of this server.',
-  )
+  const where = isBucket
+    ? `${(await openBucket(attempt)).title}, encrypted`
+    : 'the disk of this server'
+  output.say(`To ${where}.`)
   if (isDockerPlan(last)) hintDatabases(attempt, last)
 }
 
@@ -228,7 +229,7 @@ async function archive(attempt: Attempt): Promise<void> {
 
 async function store(attempt: Attempt): Promise<void> {
   const { asked, folder, parts } = makingOf(attempt)
-  const bucket = openBucket(attempt)
+  const bucket = await openBucket(attempt)
   const { signal } = attempt.interruption
   const to = objectFolder(attempt.assignment.environmentId, asked.backupId)
   for (const { file } of parts) {
@@ -237,7 +238,7 @@ async function store(attempt: Attempt): Promise<void> {
       await bucket.write(to + file, content)
     } catch (error) {
       attempt.interruption.throwIfFired()
-      if (error instanceof BucketError) throw backupFailed(error.message)
+      if (isBucketError(error)) throw backupFailed(error.message)
       throw error
     }
     attempt.output.say(`Uploaded ${file}.`)
@@ -275,7 +276,7 @@ async function finish(attempt: Attempt): Promise<void> {
     keepFolder(folder, backupFolder(settings, environmentId, asked.backupId))
   } else {
     const name = `${objectFolder(environmentId, asked.backupId)}manifest.json`
-    await openBucket(attempt).write(name, createReadStream(join(folder, 'manifest.json')))
+    await (await openBucket(attempt)).write(name, createReadStream(join(folder, 'manifest.json')))
     await removeTree(folder)
   }
   report.backup(asked.backupId, parts)
@@ -310,7 +311,7 @@ async function prune(attempt: Attempt): Promise<void> {
 
 /** Also of an environment that was removed and left backups in the bucket. */
 async function removeObjects(attempt: Attempt, owner: number, backupId: string): Promise<void> {
-  const bucket = openBucket(attempt)
+  const bucket = await openBucket(attempt)
   const found = await bucket.list(objectFolder(owner, backupId))
   for (const { name } of found) await bucket.remove(name)
 }

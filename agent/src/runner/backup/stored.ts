@@ -8,7 +8,7 @@ import { dirname, join } from 'node:path'
 import { type Readable, Transform } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { createGunzip, createGzip } from 'node:zlib'
-import { Bucket, BucketError, decryptWith, encryptFor } from '@berth/shared/storage'
+import type { Bucket, BucketError } from '@berth/shared/storage'
 import {
   type BackupPart,
   BackupPartKind,
@@ -25,6 +25,13 @@ import { ensureFolder, environmentPaths } from '../../machine/files.ts'
 import type { AgentSettings } from '../../settings.ts'
 import type { Attempt } from '../attempt.ts'
 import { StepFailure } from '../failure.ts'
+
+/** Loaded only for tasks that use a bucket, because every runner would start later. */
+const loadStorage = () => import('@berth/shared/storage')
+
+/** The storage refused or cannot be reached; its message says why. */
+export const isBucketError = (error: unknown): error is BucketError =>
+  error instanceof Error && error.name === 'BucketError'
 
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 const FILE = /^[a-z0-9][a-z0-9_.-]{0,200}$/
@@ -115,7 +122,8 @@ export async function writePart(
   const packed = createGzip({ level: BACKUPS.compressionLevel, chunkSize: BACKUPS.chunkBytes })
   const compressing = pipeline(content, before, packed, { signal })
   compressing.catch(() => undefined) // the pipeline below fails with it
-  const stored = recipient === undefined ? packed : await encryptFor(recipient, packed)
+  const stored =
+    recipient === undefined ? packed : await (await loadStorage()).encryptFor(recipient, packed)
   const to = createWriteStream(join(folder, file), { mode: 0o600, flags: 'wx', flush: true })
   await Promise.all([compressing, pipeline(stored, after, to, { signal })])
   const size = BigInt(after.bytes)
@@ -181,6 +189,7 @@ async function decryptPart(
   file: string,
   identity: string | undefined,
 ): Promise<Readable> {
+  const { decryptWith } = await loadStorage()
   const plain = identity === undefined ? undefined : await decryptWith(identity, sealed)
   if (plain) return plain
   throw restoreFailed(
@@ -198,11 +207,12 @@ export const identityOf = (attempt: Attempt): string | undefined =>
   textOf(storageOf(attempt)?.identity ?? new Uint8Array()) || undefined
 
 /** The bucket that the control plane named; throws where there must be one. */
-export function openBucket(attempt: Attempt): Bucket {
+export async function openBucket(attempt: Attempt): Promise<Bucket> {
   const storage = storageOf(attempt)
   if (!storage) throw backupFailed('The organization has no storage for backups.')
   const { endpoint, region, bucket, prefix, accessKeyId, secretAccessKey } = storage
   const secret = textOf(secretAccessKey)
+  const { Bucket } = await loadStorage()
   return new Bucket({ endpoint, region, bucket, prefix, accessKeyId, secretAccessKey: secret })
 }
 
@@ -217,7 +227,7 @@ export async function downloadParts(
   folder: string,
   signal: AbortSignal,
 ): Promise<void> {
-  const bucket = openBucket(attempt)
+  const bucket = await openBucket(attempt)
   for (const { file } of parts) {
     if (!FILE.test(file)) throw restoreFailed(`The backup names a file that cannot be: ${file}.`)
     try {
@@ -225,7 +235,7 @@ export async function downloadParts(
       const to = createWriteStream(join(folder, file), { mode: 0o600, flags: 'wx' })
       await pipeline(content, to, { signal })
     } catch (error) {
-      if (!(error instanceof BucketError)) throw error
+      if (!isBucketError(error)) throw error
       throw restoreFailed(`${error.message} Nothing was changed.`)
     }
   }

@@ -48,15 +48,24 @@ async function viewOf(ctx: Context, row: StorageRow): Promise<StorageView> {
 const none = (): AppError =>
   new AppError('not_found', 'The organization has no storage for backups.')
 
+export async function findStorageView(
+  ctx: Context,
+  caller: Caller,
+  organizationId: number,
+): Promise<StorageView | undefined> {
+  requirePermission(caller, organizationId, 'read')
+  const row = await findStorage(ctx.db, organizationId)
+  return row && viewOf(ctx, row)
+}
+
 export async function getStorage(
   ctx: Context,
   caller: Caller,
   organizationId: number,
 ): Promise<StorageView> {
-  requirePermission(caller, organizationId, 'read')
-  const row = await findStorage(ctx.db, organizationId)
-  if (!row) throw none()
-  return viewOf(ctx, row)
+  const view = await findStorageView(ctx, caller, organizationId)
+  if (!view) throw none()
+  return view
 }
 
 /** Servers connect there with credentials; the addresses of clouds that hand out credentials are never storage. */

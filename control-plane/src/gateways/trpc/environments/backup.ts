@@ -11,7 +11,11 @@ import {
   getBackupSettings,
   patchBackupSettings,
 } from '../../../app/environments/backup-settings.ts'
-import { getStorage, putStorage, removeStorage } from '../../../app/environments/backup-storage.ts'
+import {
+  findStorageView,
+  putStorage,
+  removeStorage,
+} from '../../../app/environments/backup-storage.ts'
 import {
   listEnvironmentBackups,
   requestBackup,
@@ -59,11 +63,10 @@ export const backupRouter = router({
       const { environment_id: id, ...asked } = input
       return serializeBackupSettings(await patchBackupSettings(ctx, caller, id, asked))
     }),
-  storage: call
-    .input(Organization)
-    .query(async ({ ctx: { ctx, caller }, input }) =>
-      serializeStorage(await getStorage(ctx, caller, input.organization_id)),
-    ),
+  storage: call.input(Organization).query(async ({ ctx: { ctx, caller }, input }) => {
+    const view = await findStorageView(ctx, caller, input.organization_id)
+    return { storage: view ? serializeStorage(view) : null }
+  }),
   setStorage: call
     .input(z.strictObject({ organization_id: Id, ...BackupStoragePut.shape }))
     .mutation(async ({ ctx: { ctx, caller }, input }) => {
