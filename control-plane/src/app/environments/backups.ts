@@ -71,10 +71,15 @@ export async function listAllBackups(
   return listProjectBackups(ctx.db, projectId, VOLUME_BACKUPS.listed)
 }
 
-export async function loadBackup(ctx: Context, caller: Caller, id: number): Promise<Backup> {
+export async function loadBackup(
+  ctx: Context,
+  caller: Caller,
+  id: number,
+  permission: 'read' | 'deploy' = 'read',
+): Promise<Backup> {
   const found = await findBackup(ctx.db, id)
   if (!found) throw missing()
-  requirePermission(caller, found.organizationId, 'read')
+  requirePermission(caller, found.organizationId, permission)
   return found
 }
 
@@ -141,7 +146,7 @@ export async function requestRestore(
   asked: BackupRestore,
   trigger: Trigger,
 ): Promise<TaskView> {
-  const backup = await loadBackup(ctx, caller, backupId)
+  const backup = await loadBackup(ctx, caller, backupId, 'deploy')
   const targetId = asked.environment_id ?? backup.environmentId
   await loadEnvironment(ctx.db, caller, targetId, 'deploy')
   const id = await change(ctx, async (c) => {
