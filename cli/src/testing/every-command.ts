@@ -109,7 +109,7 @@ export const ROWS: Record<string, Row> = {
   'backup list': {
     args: HERE,
     pipe: /^12\tpr-42\tcomplete\t2026-11-15T09:12:30Z\t2048\tdata\tserver\t813\n$/,
-    shown: /ID .*\n.*pr-42 .*2\.0 KB.* data /,
+    shown: /ID .*\n.*pr-42 .*2\.0 kB.* data /,
     exits: [[0, [...SHOP, '--all']]],
   },
   'backup restore': {
