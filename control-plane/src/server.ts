@@ -39,6 +39,7 @@ import { environmentTaskRoutes } from './gateways/rest/deployments/environment-t
 import { lifecycleRoutes } from './gateways/rest/deployments/lifecycle.ts'
 import { logRoutes } from './gateways/rest/deployments/logs.ts'
 import { taskRoutes } from './gateways/rest/deployments/tasks.ts'
+import { backupRoutes } from './gateways/rest/environments/backups.ts'
 import { environmentRoutes } from './gateways/rest/environments/environments.ts'
 import { variableRoutes } from './gateways/rest/environments/variables.ts'
 import { artifactRoutes } from './gateways/rest/files/artifacts.ts'
@@ -307,6 +308,7 @@ function mountRoutes(http: Api, ctx: Context): void {
     environmentTaskRoutes(api, ctx)
     actionRoutes(api, ctx)
     lifecycleRoutes(api, ctx)
+    backupRoutes(api, ctx)
     diagnosticsRoutes(api, ctx)
     variableRoutes(api, ctx)
     taskRoutes(api, ctx)

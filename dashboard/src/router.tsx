@@ -93,6 +93,7 @@ const tree = root.addChildren([
       'EnvironmentVariables',
     ),
     environment('/actions', () => import('./pages/environments/actions.tsx'), 'EnvironmentActions'),
+    environment('/backups', () => import('./pages/environments/backups.tsx'), 'EnvironmentBackups'),
     environment(
       '/settings',
       () => import('./pages/environments/settings.tsx'),

@@ -6,10 +6,19 @@ import { AttemptState, FailureCode } from './wire/gen/berth/agent/v1/agent_pb.ts
 export const LIFECYCLE_VERBS = ['restart', 'stop', 'start'] as const
 export type LifecycleVerb = (typeof LIFECYCLE_VERBS)[number]
 
-export const TASK_TYPES = ['deploy', 'destroy', 'action', ...LIFECYCLE_VERBS] as const
+/** Tasks that copy the data of the last successful deployment, or replace it. */
+const DATA_TASKS = ['backup', 'restore'] as const
+
+export const TASK_TYPES = [
+  'deploy',
+  'destroy',
+  'action',
+  ...LIFECYCLE_VERBS,
+  ...DATA_TASKS,
+] as const
 export type TaskType = (typeof TASK_TYPES)[number]
 
-/** Actions and lifecycle tasks run beside a queue of deployments; they do not lock the environment. */
+/** Actions, lifecycle tasks and backups run beside a queue of deployments; they do not lock the environment. */
 export const locksEnvironment = (type: TaskType): type is 'deploy' | 'destroy' =>
   type === 'deploy' || type === 'destroy'
 

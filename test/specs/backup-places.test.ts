@@ -4,11 +4,11 @@ import { copyFileSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'n
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
+import { BUCKETS } from '@berth/shared'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { nameBackup } from '../../control-plane/src/backup/names.ts'
 import { openPlace } from '../../control-plane/src/backup/places.ts'
 import { readConfig } from '../../control-plane/src/config.ts'
-import { BACKUPS } from '../../control-plane/src/limits/installation.ts'
 import { listMails } from '../fixtures/people/people.ts'
 import { TestControlPlane } from '../fixtures/platform/control-plane.ts'
 import { ENGINES } from '../fixtures/platform/engines.ts'
@@ -30,7 +30,7 @@ describe('a bucket', () => {
   test('holds a backup in several parts, lists, gives and removes it', async () => {
     const { backup } = readConfig(s3.env)
     const place = openPlace('s3://backups/some/folder', backup.s3)
-    const content = randomBytes(2 * BACKUPS.uploadBytes + 12_345)
+    const content = randomBytes(2 * BUCKETS.uploadBytes + 12_345)
     const name = nameBackup(Date.UTC(2026, 0, 2, 3, 4, 5, 6), true)
     const pieces = function* () {
       for (let at = 0; at < content.length; at += 100_000) yield content.subarray(at, at + 100_000)
@@ -46,11 +46,21 @@ describe('a bucket', () => {
     expect(await place.list()).toEqual([])
   })
 
+  test('is refused with another secret key, because every request is signed', async () => {
+    const env = { ...s3.env, BERTH_BACKUP_S3_SECRET_ACCESS_KEY: 'another' }
+    const place = openPlace('s3://backups/some/folder', readConfig(env).backup.s3)
+    await expect(place.list()).rejects.toThrow(/Check BERTH_BACKUP_S3_ENDPOINT/)
+    await expect(place.write('x.tar.gz', Readable.from(['x']))).rejects.toThrow(
+      /could not be stored/,
+    )
+    expect(s3.refused()).toBeGreaterThan(0)
+  })
+
   test('shows nothing of an upload that fails', async () => {
     const { backup } = readConfig(s3.env)
     const place = openPlace('s3://backups/broken', backup.s3)
     const broken = async function* () {
-      yield randomBytes(BACKUPS.uploadBytes + 1_000)
+      yield randomBytes(BUCKETS.uploadBytes + 1_000)
       throw new Error('the database went away')
     }
     const name = nameBackup(1, false)

@@ -45,6 +45,8 @@ describe.each(ENGINES)('protection on %s', (engine) => {
     ['POST', `${path()}/restart`, undefined],
     ['POST', `${path()}/stop`, undefined],
     ['POST', `${path()}/start`, undefined],
+    ['POST', `${path()}/backups`, undefined],
+    ['PATCH', `${path()}/backup-settings`, { keep_count: 1 }],
     ['POST', `${path()}/reset`, { confirm: environment.identifier }],
     ['PUT', `${path()}/basic_auth`, { mode: 'off' }],
     ['PATCH', `${path()}/variables`, { set: { A: '1' } }],

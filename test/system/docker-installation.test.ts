@@ -1,6 +1,9 @@
 // The docker recipe in a whole installation of real processes: requested over HTTP, performed by a daemon, its runners,
 // the edge and Caddy, and observed at the address that the API shows; drift, an earlier commit, an action, a removal.
+import { execFile } from 'node:child_process'
 import { request } from 'node:http'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
 import type { Environment, Task } from '@berth/shared/api'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { smallApp } from '../fixtures/docker/app.ts'
@@ -9,16 +12,22 @@ import { callEngine } from '../fixtures/docker/engine.ts'
 import { dockerEngine, missing } from '../fixtures/platform/components.ts'
 import { Fixture, until } from '../fixtures/server/installation.ts'
 
+const ROOT = join(import.meta.dirname, '../..')
 const engine = dockerEngine()
-const ACTION = 'actions: { greet: { run: "echo hello from $SERVICE_ENV_IDENTIFIER" } }\n'
+const ACTION = `actions:
+  greet: { run: "echo hello from $SERVICE_ENV_IDENTIFIER" }
+  first: { run: "echo first > /data/note" }
+  second: { run: "echo second > /data/note" }
+  show: { run: "cat /data/note" }
+`
 
 describe.skipIf(!engine || missing('caddy'))('docker in a whole installation', () => {
   let fixture: Fixture
   let environment: Environment
   const commits: string[] = []
   const files = (version: string): Record<string, string> => {
-    const app = smallApp(version)
-    return { ...app, '.service.yml': `${app['.service.yml']}${ACTION}` }
+    const app = smallApp(version, ["volumes: ['data:/data']"])
+    return { ...app, '.service.yml': `${app['.service.yml']}  volumes: [data]\n${ACTION}` }
   }
   const look = (): Promise<Environment> => fixture.get(`/api/environments/${environment.id}`)
   const page = async (): Promise<string> => {
@@ -89,6 +98,30 @@ describe.skipIf(!engine || missing('caddy'))('docker in a whole installation', (
     const task = await fixture.finished((await fixture.post<Task>(path)).id)
     expect([task.status, task.failure]).toEqual(['succeeded', null])
     expect((await fixture.log(task.id)).toString()).toContain('hello from main')
+  })
+
+  test('its data is backed up and restored with the client', async () => {
+    const act = async (name: string): Promise<string> => {
+      const path = `/api/environments/${environment.id}/actions/${name}/tasks`
+      const task = await fixture.finished((await fixture.post<Task>(path)).id)
+      expect([task.status, task.failure]).toEqual(['succeeded', null])
+      return (await fixture.log(task.id)).toString()
+    }
+    const berth = async (...args: string[]): Promise<string> => {
+      const where = { BERTH_URL: fixture.url, BERTH_TOKEN: fixture.token, BERTH_PROJECT: 'whole' }
+      const argv = ['cli/src/main.ts', 'backup', ...args]
+      const env = { PATH: process.env.PATH ?? '', HOME: fixture.dir, TZ: 'UTC', ...where }
+      const { stdout } = await promisify(execFile)(process.execPath, argv, { cwd: ROOT, env })
+      return stdout
+    }
+    await act('first')
+    await berth('create', '-e', 'main', '--wait')
+    await act('second')
+    const [id = '', , status] = (await berth('list', '-e', 'main')).trim().split('\t')
+    expect(status).toBe('complete')
+    await berth('restore', id, '--yes', '--wait')
+    expect(await act('show')).toContain('first')
+    expect(await page()).toBe('version one')
   })
 
   test('a removal leaves nothing', async () => {

@@ -8,6 +8,7 @@ import { STEPS } from '@berth/shared'
 import Database from 'better-sqlite3'
 import type { AgentSettings, PortRange } from '../settings.ts'
 import { ARTIFACTS_SCHEMA, ArtifactTable } from './artifact-table.ts'
+import { DATA_WORK_SCHEMA, DataWorkTable } from './data-work.ts'
 import { OBJECTS_SCHEMA, Objects } from './objects.ts'
 import { USAGE_SCHEMA, UsageTable } from './usage.ts'
 
@@ -39,6 +40,7 @@ const SCHEMA = `
   ${OBJECTS_SCHEMA}
   ${USAGE_SCHEMA}
   ${ARTIFACTS_SCHEMA}
+  ${DATA_WORK_SCHEMA}
 `
 
 const OF_ENVIRONMENTS = [
@@ -53,6 +55,7 @@ const OF_ENVIRONMENTS = [
   'artifacts',
   'stopped_services',
   'draining',
+  'data_work',
 ]
 
 /**
@@ -140,6 +143,7 @@ export class Ledger {
   readonly objects: Objects
   readonly usage: UsageTable
   readonly artifacts: ArtifactTable
+  readonly dataWork: DataWorkTable
 
   constructor(settings: Pick<AgentSettings, 'stateDir' | 'portRange'>) {
     this.#range = settings.portRange ?? { from: STEPS.portFrom, to: STEPS.portTo }
@@ -152,6 +156,7 @@ export class Ledger {
     this.objects = new Objects(this.#db)
     this.usage = new UsageTable(this.#db)
     this.artifacts = new ArtifactTable(this.#db)
+    this.dataWork = new DataWorkTable(this.#db)
   }
 
   close(): void {

@@ -50,6 +50,8 @@ export interface EnvironmentPaths {
   artifacts: string
   /** Copies of static roots, <service>/<task>; the proxy reads them, and only root writes them. */
   statics: string
+  /** Backups of its data on this server's disk, accessible to root alone; a reset keeps them. */
+  backups: string
 }
 
 export function environmentPaths(s: AgentSettings, environmentId: number): EnvironmentPaths {
@@ -73,12 +75,16 @@ export function environmentPaths(s: AgentSettings, environmentId: number): Envir
     logs: join(s.stateDir, 'logs', `e${environmentId}`),
     artifacts: join(s.stateDir, 'artifacts', `e${environmentId}`),
     statics: join(s.stateDir, 'static', `e${environmentId}`),
+    backups: join(s.stateDir, 'backups', `e${environmentId}`),
   }
 }
 
 /** Every path of an environment on this server's disks; if none exists, the environment left nothing behind. */
 export const allPaths = (s: AgentSettings, environmentId: number): string[] => {
-  const { dir, git, sockets, logs, artifacts, statics } = environmentPaths(s, environmentId)
+  const { dir, git, sockets, logs, artifacts, statics, backups } = environmentPaths(
+    s,
+    environmentId,
+  )
   return [
     dir,
     git,
@@ -86,6 +92,7 @@ export const allPaths = (s: AgentSettings, environmentId: number): string[] => {
     logs,
     artifacts,
     statics,
+    backups,
     join(s.runDir, 'services', `e${environmentId}`),
   ]
 }

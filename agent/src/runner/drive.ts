@@ -57,6 +57,8 @@ const KINDS = {
   destroy: 'removal',
   action: 'action',
   lifecycle: 'task',
+  backup: 'backup',
+  restore: 'restore',
 } as const
 
 /** What an interruption means for the attempt. */

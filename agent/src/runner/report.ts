@@ -8,6 +8,7 @@ import {
   type Assignment,
   type AttemptChangedSchema,
   AttemptState,
+  type BackupPartSchema,
   type DeployedServiceSchema,
   type Event,
   EventSchema,
@@ -110,6 +111,14 @@ export class Reporter {
   ): void {
     const shown = artifacts.map((one) => ({ ...one, relativePath: this.text(one.relativePath) }))
     this.#append({ case: 'artifacts', value: { artifacts: shown, truncated } }, true)
+  }
+
+  backup(backupId: string, parts: MessageInitShape<typeof BackupPartSchema>[]): void {
+    this.#append({ case: 'backup', value: { backupId, parts } }, true)
+  }
+
+  backupsRemoved(backupIds: string[]): void {
+    this.#append({ case: 'backupsRemoved', value: { backupIds } }, true)
   }
 
   warning(code: string, message: string, stepId: string): void {

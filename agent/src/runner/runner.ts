@@ -29,6 +29,8 @@ import { readBootId } from '../machine/process/processes.ts'
 import { type AgentSettings, scratchDir } from '../settings.ts'
 import { SpoolWriter } from '../spool/writer.ts'
 import type { Attempt } from './attempt.ts'
+import { planBackup, planRestore } from './backup/plan.ts'
+import { isInBucket } from './backup/stored.ts'
 import { drive, type Verdict } from './drive.ts'
 import { asFailure, StepFailure } from './failure.ts'
 import { Interruption } from './interruption.ts'
@@ -66,12 +68,14 @@ const toMs = (duration: Duration | undefined, otherwise: number, most: number): 
   return Math.min(most, ms > 0 ? ms : otherwise)
 }
 
-/** Everything that must not reach a log: custom values, passwords of registries and the lines of the deploy key. */
+/** Everything that must not reach a log: custom values, passwords and keys of registries, storage and repository. */
 const secretValues = (secrets: TaskSecrets): Buffer[] =>
   [
     ...secrets.variables.map(({ value }) => value),
     ...secrets.registries.map(({ password }) => password),
     secrets.deployKey,
+    secrets.backupStorage?.secretAccessKey ?? new Uint8Array(),
+    secrets.backupStorage?.identity ?? new Uint8Array(),
   ]
     .filter((value) => value.length > 0)
     .map((value) => Buffer.from(value))
@@ -92,6 +96,8 @@ const runsLast = ({ kind }: TaskSpec): boolean =>
   kind.case === 'destroy' ||
   kind.case === 'action' ||
   kind.case === 'lifecycle' ||
+  kind.case === 'backup' ||
+  kind.case === 'restore' ||
   (kind.case === 'deploy' && kind.value.fresh)
 
 function lifecycleVerb(verb: LifecycleVerb): PlannedVerb {
@@ -122,6 +128,11 @@ function firstPlan(
     const { verb, service } = spec.kind.value
     return planLifecycle(last, lifecycleVerb(verb), service)
   }
+  if (spec?.kind.case === 'backup') {
+    const { place, expired } = spec.kind.value
+    return planBackup(last, { isBucket: isInBucket(place), expired: expired.length })
+  }
+  if (spec?.kind.case === 'restore') return planRestore()
   if (spec?.kind.case !== 'destroy') return findRecipe(spec?.recipe).planCheckout()
   return planDestroy(last ?? undefined, {
     skipSteps: spec.kind.value.force,

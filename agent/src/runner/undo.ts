@@ -4,6 +4,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { removeTree } from '../machine/files.ts'
 import type { Attempt } from './attempt.ts'
+import { takeBackData } from './backup/make.ts'
 import type { Made, PlacedStep } from './plan/plan.ts'
 import { recipeOf, type UndoTable } from './recipe.ts'
 import { routeAgain, takeBackPages, takeBackRoutes } from './routing.ts'
@@ -15,6 +16,7 @@ const SHARED: UndoTable = {
   routes: (attempt) => takeBackRoutes(attempt, recipeOf(attempt).upstreams(attempt)),
   pages: takeBackPages,
   unrouted: routeAgain,
+  data: takeBackData,
   async release(attempt) {
     await removeTree(attempt.paths.checkout) // left by an interrupted checkout
     if (attempt.results.reused === undefined) await removeTree(attempt.releaseDir)

@@ -84,8 +84,21 @@ export const DEPLOYMENTS: readonly CommandSpec[] = [
       },
       {
         flags: '--type <type>',
-        summary: 'deploy, action, destroy, restart, stop, start or all (default deploy)',
-        choices: ['deploy', 'action', 'destroy', 'restart', 'stop', 'start', 'all'],
+        summary:
+          'deploy, action, destroy, restart, stop, start, backup, restore or all (default deploy)',
+        choices: [
+          ...[
+            'deploy',
+            'action',
+            'destroy',
+            'restart',
+            'stop',
+            'start',
+            'backup',
+            'restore',
+            'all',
+          ],
+        ],
       },
       { flags: '-n, --limit <n>', summary: 'Maximum number (default 20)' },
     ],

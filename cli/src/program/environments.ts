@@ -1,5 +1,21 @@
 // Commands about environments and their variables.
-import { CONFIRM, type CommandSpec, LOG, RECIPE, TIMEOUT, toggle, WAIT } from './spec.ts'
+import {
+  CONFIRM,
+  type CommandSpec,
+  type FlagSpec,
+  LOG,
+  RECIPE,
+  TIMEOUT,
+  toggle,
+  WAIT,
+} from './spec.ts'
+
+const TO: FlagSpec = {
+  flags: '--to <place>',
+  summary:
+    "server (its disk) or bucket (of the organization); default: as the environment's settings say",
+  choices: ['server', 'bucket'],
+}
 
 export const ENVIRONMENTS: readonly CommandSpec[] = [
   {
@@ -125,5 +141,96 @@ export const ENVIRONMENTS: readonly CommandSpec[] = [
     flags: [{ flags: '--dashboard', summary: 'Open its page in the dashboard instead' }],
     examples: ['berth open -e pr-42', 'berth open -e pr-42 --dashboard'],
     load: async () => (await import('../commands/environments/open.ts')).openPage,
+  },
+  {
+    path: 'backup create',
+    summary: 'Back up the data of an environment: its volumes, or its shared folder',
+    flags: [
+      TO,
+      { flags: '--live', summary: 'Do not pause services; their files may not fit together' },
+      WAIT,
+      TIMEOUT,
+      { flags: '-m, --message <text>', summary: 'Reason, shown in the history' },
+      LOG,
+    ],
+    examples: ['berth backup create -p shop -e staging --wait'],
+    load: async () => (await import('../commands/environments/backups.ts')).backupCreate,
+  },
+  {
+    path: 'backup list',
+    summary: 'List the backups of an environment',
+    flags: [{ flags: '--all', summary: 'Of the whole project, also of removed environments' }],
+    examples: ['berth backup list -p shop -e staging', 'berth backup list -p shop --all'],
+    load: async () => (await import('../commands/environments/backups.ts')).backupList,
+  },
+  {
+    path: 'backup restore',
+    summary: 'Replace the data of an environment by that of a backup; -e names another environment',
+    args: '<id>',
+    flags: [
+      CONFIRM,
+      WAIT,
+      TIMEOUT,
+      { flags: '-m, --message <text>', summary: 'Reason, shown in the history' },
+      LOG,
+    ],
+    examples: [
+      'berth backup restore 12 --wait',
+      'berth backup restore 12 -p shop -e staging --confirm staging --wait',
+    ],
+    load: async () => (await import('../commands/environments/backups.ts')).backupRestore,
+  },
+  {
+    path: 'backup settings',
+    summary: 'Show or change when an environment is backed up and how long backups stay',
+    flags: [
+      { flags: '--schedule <cron>', summary: 'Minute, hour, day, month, weekday; off ends it' },
+      { flags: '--timezone <zone>', summary: 'Time zone of the schedule (default UTC)' },
+      { flags: '--keep <n>', summary: 'Number of backups to keep' },
+      { flags: '--keep-days <n>', summary: 'Greatest age in days; any for no limit' },
+      TO,
+    ],
+    examples: ["berth backup settings -e staging --schedule '0 3 * * *' --keep 14 --keep-days 30"],
+    load: async () => (await import('../commands/environments/backup-settings.ts')).backupSettings,
+  },
+  {
+    path: 'backup history',
+    summary: 'List what became of scheduled backups',
+    examples: ['berth backup history -p shop -e staging'],
+    load: async () => (await import('../commands/environments/backup-settings.ts')).backupHistory,
+  },
+  {
+    path: 'backup storage',
+    summary: 'Show the bucket of the organization for backups; the secret key is never shown',
+    examples: ['berth backup storage'],
+    load: async () => (await import('../commands/environments/backup-settings.ts')).backupStorage,
+  },
+  {
+    path: 'backup set-storage',
+    summary: 'Set or replace the bucket of the organization for backups',
+    flags: [
+      {
+        flags: '--endpoint <url>',
+        summary: 'Address of the S3-compatible storage',
+        required: true,
+      },
+      { flags: '--bucket <name>', summary: 'Bucket', required: true },
+      { flags: '--prefix <folder>', summary: 'Folder in the bucket' },
+      { flags: '--region <region>', summary: 'Region (default us-east-1)' },
+      { flags: '--access-key-id <id>', summary: 'Access key', required: true },
+      { flags: '--secret-stdin', summary: 'Read the secret key from stdin' },
+    ],
+    examples: [
+      'op read op://shop/s3 | berth backup set-storage --endpoint https://s3.example.com --bucket backups --access-key-id AKIA1 --secret-stdin',
+    ],
+    load: async () =>
+      (await import('../commands/environments/backup-settings.ts')).backupSetStorage,
+  },
+  {
+    path: 'backup remove-storage',
+    summary: 'Remove the bucket of the organization, once no backup is in it',
+    examples: ['berth backup remove-storage --yes'],
+    load: async () =>
+      (await import('../commands/environments/backup-settings.ts')).backupRemoveStorage,
   },
 ]

@@ -72,6 +72,11 @@ export const GROUPS: Readonly<Record<string, GroupSpec>> = {
     summary: 'List and download the files that an action made',
     fallback: 'list',
   },
+  backup: {
+    aliases: ['backups'],
+    summary: 'Back up the data of environments and restore it',
+    fallback: 'list',
+  },
   server: { aliases: ['servers'], summary: 'Manage servers and their agents', fallback: 'list' },
   config: { aliases: [], summary: 'Write and check .service.yml' },
   registry: {

@@ -23,7 +23,9 @@ interface Reporter extends WaitWatcher {
 
 /** 'stop web of ' */
 const lifecycleText = ({ type, service }: Task): string =>
-  isLifecycle(type) ? `${type}${service === null ? '' : ` ${service}`} of ` : ''
+  isLifecycle(type) || type === 'backup' || type === 'restore'
+    ? `${type}${service === null ? '' : ` ${service}`} of `
+    : ''
 
 /** 'Task 813  shop / pr-42  checkout-v2 @ c136499 "Fix totals"     https://…/tasks/813' */
 export function taskHeader(task: Task, target: Target): string {

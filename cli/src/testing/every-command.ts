@@ -25,6 +25,10 @@ interface Row {
 
 const HERE = ['-p', 'shop', '-e', 'pr-42']
 const SHOP = ['-p', 'shop']
+const STORAGE = [
+  ...['--endpoint', 'https://s3.example.com', '--bucket', 'backups', '--prefix', 'berth'],
+  ...['--access-key-id', 'AKIA1'],
+]
 const TASKS = '/api/environments/101/tasks'
 const fails = (peer: Peer) => peer.script('GET /api/tasks/813', { json: failedTask({ id: 813 }) })
 const runs = (peer: Peer) => peer.script('GET /api/tasks/813', { json: task('running') })
@@ -91,6 +95,63 @@ export const ROWS: Record<string, Row> = {
     pipe: new RegExp(`^813\tqueued\tshop\tpr-42\t${SHA}\t-\n$`),
     shown: /start of checkout-v2/,
     changes: 'POST /api/environments/101/start',
+  },
+  'backup create': {
+    args: HERE,
+    pipe: new RegExp(`^813\tqueued\tshop\tpr-42\t${SHA}\t-\n$`),
+    shown: /backup of checkout-v2/,
+    changes: 'POST /api/environments/101/backups',
+    exits: [
+      [0, [...HERE, '--wait', '--live', '--to', 'server']],
+      [3, [...HERE, '--wait'], fails],
+    ],
+  },
+  'backup list': {
+    args: HERE,
+    pipe: /^12\tpr-42\tcomplete\t2026-11-15T09:12:30Z\t2048\tdata\tserver\t813\n$/,
+    shown: /ID .*\n.*pr-42 .*2\.0 kB.* data /,
+    exits: [[0, [...SHOP, '--all']]],
+  },
+  'backup restore': {
+    args: ['12', '--yes'],
+    pipe: new RegExp(`^813\tqueued\tshop\tpr-42\t${SHA}\t-\n$`),
+    shown: /restore of checkout-v2/,
+    changes: 'POST /api/backups/12/restore',
+    exits: [
+      [0, ['12', ...HERE, '--confirm', 'pr-42', '--wait']],
+      [2, ['12']],
+      [2, ['newest', '--yes']],
+    ],
+  },
+  'backup settings': {
+    args: [...HERE, '--schedule', '0 3 * * *', '--keep', '7', '--keep-days', '30'],
+    pipe: /^0 3 \* \* \* \(UTC\)\t7\t30\tserver\n$/,
+    shown: /Keep {6}7 backups, none older than 30 days/,
+    changes: 'PATCH /api/environments/101/backup-settings',
+    exits: [
+      [0, HERE],
+      [2, [...HERE, '--keep', 'all']],
+      [2, [...HERE, '--timezone', 'UTC']],
+    ],
+  },
+  'backup history': { args: HERE, pipe: /\t/, shown: /DUE .*\n/ },
+  'backup storage': {
+    pipe: /^s3:\/\/backups\/berth\thttps:\/\/s3\.example\.com\t/,
+    shown: /the secret key is never shown/,
+  },
+  'backup set-storage': {
+    args: [...STORAGE, '--secret-stdin'],
+    pipe: /^s3:\/\/backups\/berth\n$/,
+    shown: /Acme keeps backups at s3:\/\/backups\/berth/,
+    changes: 'PUT /api/organizations/1/backup-storage',
+    exits: [[2, STORAGE]],
+  },
+  'backup remove-storage': {
+    args: ['--yes'],
+    pipe: /^Acme\n$/,
+    shown: /Removed the storage of Acme/,
+    changes: 'DELETE /api/organizations/1/backup-storage',
+    exits: [[2, []]],
   },
   'projects list': { pipe: /^12\tshop\t/, shown: /PROJECT .*\n.*shop/ },
   'projects show': { args: ['shop'], pipe: /^id\t12\n/, shown: /deploy key/ },

@@ -7,6 +7,9 @@ import { startInstallation } from './installation.ts'
 import type { Peer } from './peer.ts'
 import {
   action,
+  backup,
+  backupSettings,
+  backupStorage,
   environment,
   environmentCreated,
   failedTask,
@@ -62,6 +65,20 @@ function scriptEnvironment(peer: Peer): void {
       'repr-digest': `sha-256=:${Buffer.from(ARTIFACT.sha256, 'hex').toString('base64')}:`,
     },
   })
+  const made = task('queued', { type: 'backup' })
+  peer.script(`GET ${path}/backups`, { json: [backup()] })
+  peer.script(`POST ${path}/backups`, { status: 201, json: made })
+  peer.script('GET /api/projects/12/backups', { json: [backup()] })
+  peer.script('GET /api/backups/12', { json: backup() })
+  const restoring = task('queued', { type: 'restore' })
+  peer.script('POST /api/backups/12/restore', { status: 201, json: restoring })
+  peer.script(`GET ${path}/backup-settings`, { json: backupSettings() })
+  peer.script(`PATCH ${path}/backup-settings`, { json: backupSettings() })
+  peer.script(`GET ${path}/backup-runs`, { json: [scheduledRun()] })
+  const storage = '/api/organizations/1/backup-storage'
+  peer.script(`GET ${storage}`, { json: backupStorage() })
+  peer.script(`PUT ${storage}`, { json: backupStorage() })
+  peer.script(`DELETE ${storage}`, { status: 204, text: '' })
   for (const type of ['restart', 'stop', 'start']) {
     peer.script(`POST ${path}/${type}`, { status: 201, json: task('queued', { type }) })
   }

@@ -2,6 +2,9 @@
 // does not exist.
 import {
   Action,
+  Backup,
+  BackupSettings,
+  BackupStorage,
   Environment,
   EnvironmentCreated,
   ForgeHostKey,
@@ -347,3 +350,63 @@ export const logRecord = (n: number, text: string): string =>
   JSON.stringify(LogLine.parse({ n, t: AT, s: 'out', phase: 'build', step: 'build:web', text }))
 
 export const logLine = (n: number, text: string): string => logRecord(n, `${text}\n`)
+
+export const backup = (more: object = {}): Backup =>
+  Backup.parse({
+    id: 12,
+    uuid: '0b6f2c1e-5d7a-4e0b-9c51-7f3a2d8e6b40',
+    project_id: 12,
+    environment_id: 101,
+    environment: 'pr-42',
+    server_id: 2,
+    task_id: 813,
+    status: 'complete',
+    place: 'server',
+    location: null,
+    live: false,
+    recipe: 'docker',
+    commit_sha: SHA,
+    triggered_by: { id: 7, name: 'Ada Lovelace' },
+    size_bytes: 2_048,
+    content_bytes: 8_192,
+    parts: [
+      {
+        file: 'volume-data.tar.gz',
+        kind: 'volume',
+        name: 'data',
+        size_bytes: 2_048,
+        content_bytes: 8_192,
+        sha256: '0'.repeat(64),
+      },
+    ],
+    created_at: AT,
+    completed_at: AT,
+    ...more,
+  })
+
+export const backupSettings = (more: object = {}): BackupSettings =>
+  BackupSettings.parse({
+    schedule: {
+      cron: '0 3 * * *',
+      timezone: 'UTC',
+      next_run_at: AT,
+      paused_reason: null,
+      last_run: null,
+    },
+    keep_count: 7,
+    keep_days: 30,
+    place: 'server',
+    ...more,
+  })
+
+export const backupStorage = (): BackupStorage =>
+  BackupStorage.parse({
+    endpoint: 'https://s3.example.com',
+    region: 'us-east-1',
+    bucket: 'backups',
+    prefix: 'berth',
+    access_key_id: 'AKIA1',
+    recipient: 'age1abc',
+    updated_at: AT,
+    updated_by: { id: 7, name: 'Ada Lovelace' },
+  })

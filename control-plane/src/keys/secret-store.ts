@@ -45,6 +45,7 @@ export const LABELS = [
   'deploy-key',
   'host-token',
   'registry',
+  'backup-storage',
   'webhook-secret',
   'ca',
   'mail',

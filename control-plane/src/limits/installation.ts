@@ -45,10 +45,6 @@ export const BACKUPS = {
   /** Rows of runs, for `backup list`. */
   keptRuns: 200,
   errorCharacters: 1_000,
-  /** One part of an upload; S3 takes at most 10,000 parts, so 320 GiB fit. */
-  uploadBytes: 32 * MiB,
-  /** An S3 server that does not answer a request by now is unreachable. */
-  requestMs: 5 * MINUTE,
 } as const
 
 /** Settings of the edge sent to a server. */

@@ -20,6 +20,9 @@ export interface Schema {
   audit: AuditTable
   auditHead: AuditHeadTable
   backupRuns: BackupRunsTable
+  backupSettings: BackupSettingsTable
+  backupStorages: BackupStoragesTable
+  backups: BackupsTable
   browserSessions: BrowserSessionsTable
   deliveries: DeliveriesTable
   deviceLogins: DeviceLoginsTable
@@ -259,6 +262,54 @@ export interface BackupRunsTable {
   name: string | null
   bytes: number | null
   error: string | null
+}
+
+export interface BackupSettingsTable {
+  environmentId: number
+  keepCount: number
+  /** Null: any age. */
+  keepDays: number | null
+  place: 'server' | 'bucket'
+  updatedAt: number
+  updatedBy: number
+}
+
+export interface BackupStoragesTable {
+  organizationId: number
+  endpoint: string
+  region: string
+  bucket: string
+  prefix: string
+  accessKeyId: string
+  secretSealed: string
+  /** Public key of age; the secret one is in identity_sealed. */
+  recipient: string
+  identitySealed: string
+  updatedAt: number
+  updatedBy: number
+}
+
+export interface BackupsTable {
+  id: Generated<number>
+  /** Its name on the server's disk and in the bucket. */
+  uuid: string
+  organizationId: number
+  projectId: number
+  environmentId: number
+  serverId: number
+  taskId: number
+  place: 'server' | 'bucket'
+  /** s3://bucket/folder; empty: on the disk of the server. */
+  location: string
+  live: Flag
+  /** JSON of store/environments/backups.ts StoredPart[]; null: not complete. */
+  parts: string | null
+  sizeBytes: number
+  contentBytes: number
+  createdAt: number
+  completedAt: number | null
+  /** Retention ended it, or it went with its environment. */
+  removedAt: number | null
 }
 
 export interface BrowserSessionsTable {
@@ -840,6 +891,7 @@ export interface TasksTable {
   service: string | null
   reuseRelease: Generated<Flag>
   requestId: string | null
+  backupId: number | null
 }
 
 export interface TokensTable {

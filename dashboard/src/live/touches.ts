@@ -10,14 +10,14 @@ export interface LiveMessage {
 
 /** The first word of an event's kind, and the procedures whose answers it changes. */
 const TOUCHES: Record<string, readonly string[]> = {
-  organization: ['organization', 'me', 'admin'],
+  organization: ['organization', 'me', 'admin', 'backup'],
   member: ['member', 'invitation', 'me', 'environment', 'organization'],
   server: ['server', 'project', 'environment'],
   project: ['project', 'environment', 'me', 'delivery', 'server'],
-  environment: ['environment', 'project', 'variable', 'action', 'pullRequest', 'server'],
+  environment: ['environment', 'project', 'variable', 'action', 'backup', 'pullRequest', 'server'],
   pull_request: ['pullRequest', 'environment', 'project'],
   delivery: ['delivery', 'project', 'pullRequest'],
-  task: ['task', 'environment', 'action', 'artifact', 'project', 'variable'],
+  task: ['task', 'environment', 'action', 'backup', 'artifact', 'project', 'variable'],
 }
 
 const IDS = ['project_id', 'environment_id', 'task_id'] as const

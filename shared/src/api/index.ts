@@ -1,5 +1,5 @@
 export * from './action.ts'
-export * from './artifact.ts'
+export * from './backup.ts'
 export * from './basic-auth.ts'
 export * from './ceilings.ts'
 export * from './delivery.ts'

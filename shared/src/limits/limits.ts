@@ -285,3 +285,31 @@ export const PEOPLE = {
 
 /** Several files in one answer. Some proxies limit addresses to 8 KiB. */
 export const ARTIFACT_BATCH = { queryChars: 6 * KiB } as const
+
+/** Buckets of S3-compatible storage, for backups. */
+export const BUCKETS = {
+  /** One part of an upload; S3 takes at most 10,000 parts, so 320 GiB fit. */
+  uploadBytes: 32 * MiB,
+  /** Storage that does not answer a request by now is unreachable. */
+  requestMs: 5 * MINUTE,
+  /** Objects that are looked at for a list. */
+  listed: 10_000,
+} as const
+
+/** Backups of environments' data. */
+export const VOLUME_BACKUPS = {
+  /** Without settings: a week of daily ones. */
+  keepCount: 7,
+  keepCountMost: 366,
+  keepDaysMost: 3_650,
+  /** Backups shown of one environment; retention keeps fewer, failed ones go with the next that succeeds. */
+  listed: 500,
+  /** Backups in a bucket outlive a removed environment for this long; the project's next backup removes them. */
+  abandonedMs: 30 * DAY,
+  abandonedAtOnce: 50,
+  expiredAtOnce: 100,
+  parts: 200,
+  endpointCharacters: 255,
+  prefixCharacters: 200,
+  keyCharacters: 256,
+} as const

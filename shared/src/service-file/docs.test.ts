@@ -32,7 +32,7 @@ describe('the page for users', () => {
   const blocks = [...page.matchAll(/```yaml\n([\s\S]*?)```/g)].map(([, source = '']) => source)
   const whole = blocks.filter((source) => /^(docker|manual|actions):/m.test(source))
 
-  it('has examples', () => expect(whole).toHaveLength(14))
+  it('has examples', () => expect(whole).toHaveLength(15))
 
   it.each(whole)('has a valid example: %s', (source) => {
     const complete = /^(docker|manual):/m.test(source) ? source : `${source}manual: { deploy: [x] }`

@@ -99,6 +99,13 @@ function dockerService(name: string, written: WrittenDocker, at: Range): DockerS
     env: variables(written.env),
     variables: written.variables ?? null,
     release: written.release ?? null,
+    backup: written.backup
+      ? {
+          command: written.backup.command,
+          restore: written.backup.restore,
+          timeoutMs: msOf(written.backup.timeout) ?? null,
+        }
+      : null,
     dependsOn: written.depends_on ?? [],
     volumes: (written.volumes ?? []).map((volume) => {
       const [from = '', path = '', mode] = volume.split(':')

@@ -51,7 +51,7 @@ const CASES: Record<ProblemCode, [source: string, message: string][]> = {
     ['manual: { »deplyo: [x] }', "unknown key 'deplyo' in manual; did you mean 'deploy'?"],
     [
       'docker: { services: { web: { image: a, port: 80, »x-note: b } } }',
-      "unknown key 'x-note' in docker.services.web; known keys: build, image, command, entrypoint, user, port, public, domain, path, default, auth, health, env, variables, release, depends_on, volumes, tmpfs, shm_size, replicas, restart, memory, cpus, stop_timeout, stop_signal, drain",
+      "unknown key 'x-note' in docker.services.web; known keys: build, image, command, entrypoint, user, port, public, domain, path, default, auth, health, env, variables, release, backup, depends_on, volumes, tmpfs, shm_size, replicas, restart, memory, cpus, stop_timeout, stop_signal, drain",
     ],
     [
       'docker: { services: { web: { image: a, port: 80, »environment: { A: b } } } }',
@@ -66,6 +66,10 @@ const CASES: Record<ProblemCode, [source: string, message: string][]> = {
     ['»', "the file is empty; it needs 'docker' or 'manual'"],
     ['»version: 1', "the file needs 'docker' or 'manual'"],
     ['»docker: {}', "docker needs 'services'"],
+    [
+      'docker: { services: { db: { image: postgres, »backup: { command: pg_dump } } } }',
+      "docker.services.db.backup needs 'restore'",
+    ],
     [
       'docker: { services: { »web: { port: 80 } } }',
       "docker.services.web needs 'build' or 'image'",

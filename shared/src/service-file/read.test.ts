@@ -89,6 +89,7 @@ describe('a docker section', () => {
         env: {},
         variables: null,
         release: null,
+        backup: null,
         dependsOn: [],
         volumes: [],
         memoryBytes: null,

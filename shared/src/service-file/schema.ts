@@ -158,6 +158,28 @@ const dockerService = map(
       'Command run once in a fresh container of this service, with its variables, before ' +
         'traffic moves. A non-zero exit fails the deployment; the version before keeps running.',
     ).optional(),
+    backup: map(
+      {
+        command: about(
+          text(),
+          'Writes the backup to its standard output, inside the running container, with its ' +
+            'variables. A non-zero exit fails the backup.',
+          { examples: ['pg_dump -Fc -U postgres app'] },
+        ),
+        restore: about(
+          text(),
+          'Reads such a backup from its standard input and replaces the data by it. If it exits ' +
+            'with another number than 0, the data of before is put back.',
+          { examples: ['pg_restore --clean --if-exists -U postgres -d app'] },
+        ),
+        timeout: about(stepTimeout, "Default: what is left of the task's time.").optional(),
+      },
+      {
+        description:
+          'For databases: what a backup of the environment stores in place of the volumes of this ' +
+          'service. Without it, the volumes are archived while the service is paused.',
+      },
+    ).optional(),
     depends_on: list(
       name,
       { noun: 'service', expects: 'a list of services', isUnique: true },

@@ -68,6 +68,8 @@ export interface DockerService extends Routing {
   /** Custom variables that it gets; null: all. */
   variables: string[] | null
   release: string | null
+  /** Makes and reads the backup of its data; null: its volumes are archived. Absent in plans of earlier versions. */
+  backup?: { command: string; restore: string; timeoutMs: number | null } | null
   dependsOn: string[]
   volumes: { name: string; path: string; readOnly: boolean }[]
   memoryBytes: number | null

@@ -165,6 +165,27 @@ export async function killContainer(engine: Engine, id: string, signal = 'SIGKIL
   }
 }
 
+/** No process of it runs until it is resumed. False: it does not run. */
+export async function pauseContainer(engine: Engine, id: string): Promise<boolean> {
+  try {
+    await (await getContainer(engine, id)).pause()
+    return true
+  } catch (error) {
+    const isGone = error instanceof EngineError && ['conflict', 'not_found'].includes(error.kind)
+    if (isGone) return false
+    throw error
+  }
+}
+
+/** Idempotent. */
+export async function resumeContainer(engine: Engine, id: string): Promise<void> {
+  try {
+    await orMissing((await getContainer(engine, id)).unpause())
+  } catch (error) {
+    if (!/is not paused/.test((error as Error).message)) throw error
+  }
+}
+
 /** Removes its anonymous volumes too. Kills a running container. */
 export async function removeContainer(engine: Engine, id: string): Promise<void> {
   try {

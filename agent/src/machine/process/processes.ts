@@ -34,6 +34,16 @@ export function readProcess(pid: number): ProcessFacts | undefined {
   }
 }
 
+/** Stopped by a signal; also true when it has ended. */
+export function isHalted(pid: number): boolean {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1')
+    return /^[TtZX]/.test(stat.slice(stat.lastIndexOf(')') + 2))
+  } catch {
+    return true
+  }
+}
+
 /** Field 22 of /proc/<pid>/stat; undefined when there is no such process. */
 export const readStartTicks = (pid: number): string | undefined => readProcess(pid)?.startTicks
 

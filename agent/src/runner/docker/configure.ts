@@ -35,7 +35,7 @@ function isOldEngine(version: string): boolean {
   return major < OLDEST[0] || (major === OLDEST[0] && minor < OLDEST[1])
 }
 
-async function checkEngine(attempt: Attempt): Promise<EngineFacts> {
+export async function checkEngine(attempt: Attempt): Promise<EngineFacts> {
   const advice = 'Install Docker 20.10 or newer, or use the manual recipe.'
   const unusable = (why: string): StepFailure =>
     new StepFailure(

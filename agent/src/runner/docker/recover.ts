@@ -17,6 +17,7 @@ import { EngineError } from '../../machine/docker/engine-error.ts'
 import { type EdgeClient, letRequestsEnd } from '../../proxy/client.ts'
 import { type CollectRequest, collectEnvironment, readPlan } from '../../resources/garbage.ts'
 import type { AgentSettings } from '../../settings.ts'
+import { recoverData } from '../backup/recover.ts'
 import { isDockerPlan } from '../plan/plan.ts'
 import { restoreRoutes } from '../restore-routes.ts'
 
@@ -40,7 +41,8 @@ export async function recoverDocker(
   request: RecoverRequest,
 ): Promise<string[]> {
   const { engine, ledger, settings } = context
-  const notes = await resumeStopped(context, request)
+  const notes = await recoverData(context, request) // before a service starts with data that is put back
+  notes.push(...(await resumeStopped(context, request)))
   const moved = await restoreRoutes(context, request)
   notes.push(...moved)
   await awaitRequests(context, request)

@@ -14,6 +14,7 @@ import {
 } from '../../machine/files.ts'
 import { letRequestsEnd } from '../../proxy/client.ts'
 import { collectVariables, readPlan } from '../../resources/garbage.ts'
+import { recoverData } from '../backup/recover.ts'
 import { isDockerPlan, type ManualPlan, releaseIdOf } from '../plan/plan.ts'
 import { type RouteContext, type RouteRequest, restoreRoutes } from '../restore-routes.ts'
 
@@ -29,7 +30,8 @@ export async function recoverManual(
 ): Promise<string[]> {
   const plan = readPlan(context.ledger, request.environmentId)
   if (isDockerPlan(plan)) return []
-  const notes = await restoreRoutes(context, request)
+  const notes = await recoverData(context, request)
+  notes.push(...(await restoreRoutes(context, request)))
   await awaitRequests(context, request)
   notes.push(...restoreCurrent(context, request, plan))
   await collectCopies(context, request, plan)

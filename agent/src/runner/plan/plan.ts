@@ -1,4 +1,4 @@
-// What a deployment, a removal, an action or a restart will do, as data: ordered phases of steps, each with what it may have
+// What a deployment, a removal, an action, a restart or a backup will do, as data: ordered phases of steps, each with what it may have
 // created. PURE. The runner performs and reports a plan. Step ids are stable names by which users, diagnostics and the
 // control plane find a step.
 import type { Action, DockerSection, ManualSection, Step } from '@berth/shared/service-file'
@@ -18,6 +18,8 @@ export type Made =
   | { kind: 'static'; service: string }
   /** docker: what this attempt created or paused, found by its ledger rows. */
   | { kind: 'images' | 'containers' }
+  /** What a backup or a restore paused, unpacked or replaced, found by its ledger row. */
+  | { kind: 'data' }
 
 /** What a step of the docker recipe does; `service` names its service. */
 export type DockerVerb =
@@ -37,6 +39,9 @@ export type DockerVerb =
   | 'drain'
   | 'stop-old'
   | 'collect'
+
+export type BackupVerb = 'prepare' | 'archive' | 'command' | 'store' | 'finish' | 'prune'
+export type RestoreVerb = 'prepare' | 'stage' | 'replace'
 
 export type LifecycleVerb = 'restart' | 'stop' | 'start'
 
@@ -73,6 +78,9 @@ export type Work =
   | { kind: 'docker'; does: DockerVerb; service: string }
   /** Of a service of the running version; nothing is deployed. */
   | { kind: 'lifecycle'; does: LifecycleVerb; service: string }
+  /** Of the data of the running version; `service` is the one whose command runs. */
+  | { kind: 'backup'; does: BackupVerb; service: string }
+  | { kind: 'restore'; does: RestoreVerb }
 
 export interface PlannedStep {
   id: string
@@ -99,7 +107,7 @@ export interface Phase {
 }
 
 export interface Plan {
-  kind: 'deploy' | 'destroy' | 'action' | 'lifecycle'
+  kind: 'deploy' | 'destroy' | 'action' | 'lifecycle' | 'backup' | 'restore'
   phases: Phase[]
 }
 

@@ -40,11 +40,13 @@ const failed = (code: FailureCode, message: string): StepFailure =>
   new StepFailure(code, message, { isCheck: false })
 
 /** One service of the running version, whichever recipe deployed it. */
-interface Control {
+export interface Control {
   isUp: boolean
   /** Where requests reach it; empty: it does not run, or has no address. */
   upstreams: string[]
   stop(): Promise<void>
+  /** It ends only until the next `start`, which a recovery makes if this runner dies. */
+  pause(): Promise<void>
   /** Starts it and waits until it is healthy. */
   start(): Promise<void>
   /** Replicas one after the other. If this runner dies in between, the recovery starts what was stopped. */
@@ -56,9 +58,7 @@ export async function changeService(
   { does, service }: { does: LifecycleVerb; service: string },
 ): Promise<void> {
   const last = lastOf(attempt, service)
-  const control = isDockerPlan(last)
-    ? await containerControl(attempt, last, service)
-    : await processControl(attempt, last, service)
+  const control = await openControl(attempt, last, service)
   switch (does) {
     case 'stop':
       return stop(attempt, last, service, control)
@@ -69,7 +69,13 @@ export async function changeService(
   }
 }
 
-function lastOf(attempt: Attempt, service: string): LastPlan {
+/** One of `managedServices`. */
+export const openControl = (attempt: Attempt, last: LastPlan, service: string): Promise<Control> =>
+  isDockerPlan(last)
+    ? containerControl(attempt, last, service)
+    : processControl(attempt, last, service)
+
+export function requireLast(attempt: Attempt): LastPlan {
   const { last } = attempt.results
   const identifier = attempt.spec.environment?.identifier
   if (!last) {
@@ -78,6 +84,11 @@ function lastOf(attempt: Attempt, service: string): LastPlan {
       `Nothing of ${identifier} was ever deployed successfully on server ${serverName(attempt.settings)}. Deploy it first.`,
     )
   }
+  return last
+}
+
+function lastOf(attempt: Attempt, service: string): LastPlan {
+  const last = requireLast(attempt)
   const names = managedServices(last)
   if (names.includes(service)) return last
   const all: string[] = last.section.services.map(({ name }) => name)
@@ -188,6 +199,9 @@ async function containerControl(
     upstreams: replicas.flatMap(({ address }) => (address && port ? [`${address}:${port}`] : [])),
     async stop() {
       for (const replica of replicas) await replica.stop()
+    },
+    async pause() {
+      for (const replica of replicas) await replica.pause()
     },
     async start() {
       for (const replica of replicas) await replica.start()
@@ -317,6 +331,10 @@ async function processControl(
       await stopService(settings, instructions)
       ledger.setProcessState(row, 'serving', attemptId)
     },
+    async pause() {
+      ledger.setProcessState(row, 'paused', attemptId)
+      await stopService(settings, instructions)
+    },
     start,
     async restart() {
       ledger.setProcessState(row, 'paused', attemptId)
@@ -330,6 +348,7 @@ const FILES: Control = {
   isUp: true,
   upstreams: [],
   stop: async () => undefined,
+  pause: async () => undefined,
   start: async () => undefined,
   restart: async () => undefined,
 }

@@ -1,4 +1,6 @@
-// The steps that every recipe, removals and actions share.
+// The steps that every recipe, removals, actions and backups share.
+import { backupStep } from '../backup/make.ts'
+import { restoreStep } from '../backup/restore.ts'
 import type { StepTable } from '../recipe.ts'
 import { unroute } from '../routing.ts'
 import { runAction } from './action.ts'
@@ -23,5 +25,7 @@ export const SHARED_STEPS: StepTable = {
   remove: removeEverything,
   action: runAction,
   lifecycle: changeService,
+  backup: backupStep,
+  restore: restoreStep,
   artifacts: collectArtifacts,
 }

@@ -18,7 +18,7 @@ import {
   updateEnvironment,
 } from '../../store/environments/environments.ts'
 import { listUserNames } from '../../store/people/people.ts'
-import { findProject } from '../../store/projects/projects.ts'
+import { findProject, type Project } from '../../store/projects/projects.ts'
 import { findServerAgent } from '../../store/servers/agents.ts'
 import { findServer } from '../../store/servers/servers.ts'
 import { asReader, loadEnvironment } from '../core/access.ts'
@@ -44,20 +44,21 @@ export async function requestLifecycle(
   return getTask(ctx, asReader(caller), id)
 }
 
-async function queueLifecycle(
+/**
+ * Locks the environment and checks that a task which works on what is deployed may be queued now; throws a refusal
+ * otherwise.
+ */
+export async function admitTask(
   ctx: Context,
   c: Change,
   caller: Caller,
   environmentId: number,
-  verb: LifecycleVerb,
-  asked: LifecycleRequest,
-  trigger: Trigger,
-): Promise<number> {
+  service: string | null,
+): Promise<{ environment: Environment; project: Project }> {
   const environment = await lockEnvironment(c.db, environmentId)
   const project = environment && (await findProject(c.db, environment.projectId))
   const server = environment && (await findServer(c.db, environment.serverId))
   if (!environment || !project || !server) throw new AppError('not_found', 'It was just removed.')
-  const service = asked.service ?? null
   const open = await findOpenTask(c.db, environmentId)
   const owners = await listUserNames(c.db, [environment.ownerId])
   const decision = decideLifecycle(caller, {
@@ -78,6 +79,20 @@ async function queueLifecycle(
   if (decision.kind === 'in_progress') throw inProgress(ctx, environment.identifier, decision.task)
   if (decision.kind === 'server_not_ready') throw serverNotReady(server)
   if (decision.kind !== 'start') throw refusal(decision, environment, project, service)
+  return { environment, project }
+}
+
+async function queueLifecycle(
+  ctx: Context,
+  c: Change,
+  caller: Caller,
+  environmentId: number,
+  verb: LifecycleVerb,
+  asked: LifecycleRequest,
+  trigger: Trigger,
+): Promise<number> {
+  const service = asked.service ?? null
+  const { environment, project } = await admitTask(ctx, c, caller, environmentId, service)
   return queueTask(c, environment, project, {
     type: verb,
     service,

@@ -16,6 +16,8 @@ interface AskedTask {
   action?: string
   /** A restart, stop or start of one service. */
   service?: string | null
+  /** The backup that the task makes or restores. */
+  backupId?: number
   by: Actor
   trigger: Trigger
   /** Null means the branch's head. */
@@ -69,6 +71,7 @@ export async function queueTask(
     commitSha: locksEnvironment(asked.type) ? sha : environment.commitSha,
     action: asked.action ?? null,
     service: asked.service ?? null,
+    backupId: asked.backupId ?? null,
     deliveryId: by.type === 'webhook' ? by.deliveryId : null,
     createdAt: c.now,
   })
@@ -90,6 +93,7 @@ export async function queueTask(
     trigger,
     ...(asked.action ? { action: asked.action } : {}),
     ...(asked.service ? { service: asked.service } : {}),
+    ...(asked.backupId ? { backup_id: asked.backupId } : {}),
   }
   await audit(c, by, task.organizationId, 'task.create', ['task', id], details)
   emitTask(c, { ...task, id }, 'task.queued', { trigger })

@@ -50,6 +50,7 @@ import { type Agent, findAgent, updateUnderEpoch } from '../../store/servers/age
 import { auditAgent, type Subject } from '../core/audit.ts'
 import type { Change } from '../core/change.ts'
 import { agentTopic, change, emitTask } from '../core/transaction.ts'
+import { recordBackup, recordRemoved } from '../environments/backups.ts'
 import { releaseHosts } from '../environments/hostname-claims.ts'
 import { destroyFormerCopy, endRemovalTask } from '../environments/removal.ts'
 import { recordArtifacts } from '../files/artifacts.ts'
@@ -245,6 +246,12 @@ async function applyOwn(
     }
     case 'artifacts':
       await recordArtifacts(c, task, body.value)
+      return false
+    case 'backup':
+      await recordBackup(c, task, body.value)
+      return false
+    case 'backupsRemoved':
+      await recordRemoved(c, task, body.value.backupIds)
       return false
     default:
       return false // stored as history; unknown kinds come from newer agents

@@ -1,5 +1,5 @@
-// Actions that run by themselves: takes their schedules from a deployment, starts due ones as ordinary tasks, and shows
-// when each runs next. The environment is locked first and the due time is claimed in the same transaction, so that one
+// Actions and backups that run by themselves: takes the schedules of actions from a deployment, starts due ones as
+// ordinary tasks, and shows when each runs next. The environment is locked first and the due time is claimed in the same transaction, so that one
 // process starts a run, once.
 import { nextRun, type Schedule, scheduleFault } from '@berth/shared/service-file'
 import type { Context } from '../../context.ts'
@@ -10,6 +10,7 @@ import { isStopped, stoppedServices } from '../../domain/environments/observatio
 import { SCHEDULES } from '../../limits/schedules.ts'
 import { countQueuedActions, findActions } from '../../store/deployments/actions.ts'
 import {
+  BACKUP_SCHEDULE,
   insertStartedRun,
   listDueSchedules,
   listLastRuns,
@@ -35,6 +36,7 @@ import { loadEnvironment } from '../core/access.ts'
 import { BERTH } from '../core/audit.ts'
 import type { Change } from '../core/change.ts'
 import { change, emitEnvironment } from '../core/transaction.ts'
+import { queueBackup } from '../environments/backups.ts'
 import { hasSession, inStartGrace } from '../servers/servers.ts'
 import { queueTask } from './queue.ts'
 
@@ -54,7 +56,8 @@ export async function syncSchedules(
   wanted: ReadonlyMap<string, Schedule>,
   actions: readonly SyncedAction[],
 ): Promise<void> {
-  const before = await listSchedules(c.db, environment.id)
+  const all = await listSchedules(c.db, environment.id)
+  const before = all.filter(({ action }) => action !== BACKUP_SCHEDULE)
   const rows = actions.flatMap(({ name, disabledReason }) => {
     const schedule = wanted.get(name)
     if (!schedule || environment.fromFork) return []
@@ -84,20 +87,26 @@ async function settleDue(ctx: Context, c: Change, due: StoredSchedule): Promise<
   const project = environment && (await findProject(c.db, environment.projectId))
   const server = environment && (await findServer(c.db, environment.serverId))
   const { actions } = await findActions(c.db, due.environmentId)
+  const isBackup = due.action === BACKUP_SCHEDULE
   const action = actions.find(({ name }) => name === due.action)
-  if (!environment || !project || !server || !action || due.nextRunAt === null) {
+  const isKnown = isBackup || action !== undefined
+  if (!environment || !project || !server || !isKnown || due.nextRunAt === null) {
     await takeRun(c.db, due, null)
     return
   }
   const isRemoving = environment.removingAt !== null || project.status === 'deleting'
   const unfinished = await listUnfinishedTasks(c.db, environment.id)
-  const open = unfinished.find((task) => task.type === 'action' && task.action === due.action)
+  const open = unfinished.find((task) =>
+    isBackup ? task.type === 'backup' : task.type === 'action' && task.action === due.action,
+  )
   const decision = decideRun({
     schedule: due,
     dueAt: due.nextRunAt,
     now: c.now,
     identifier: environment.identifier,
-    pause: pauseOf(environment, action, due.problem),
+    pause: action
+      ? pauseOf(environment, action, due.problem)
+      : backupPause(environment, due.problem),
     server: await serverFacts(ctx, c, server),
     openTaskId: open?.id ?? null,
     queued: await countQueuedActions(c.db, environment.id),
@@ -110,8 +119,10 @@ async function settleDue(ctx: Context, c: Change, due: StoredSchedule): Promise<
     emitEnvironment(c, environment, 'environment.schedule', { action: due.action, outcome, runs })
   }
   if (decision.startsFor !== null) {
-    const asked = { type: 'action', action: due.action, by: BERTH, trigger: 'schedule' } as const
-    const taskId = await queueTask(c, environment, project, asked)
+    const by = { by: BERTH, trigger: 'schedule' } as const
+    const taskId = isBackup
+      ? await queueBackup(c, environment, project, by)
+      : await queueTask(c, environment, project, { type: 'action', action: due.action, ...by })
     await insertStartedRun(c.db, due, decision.startsFor, taskId)
   }
   await trimRuns(c.db, due, SCHEDULES.keptRuns)
@@ -140,6 +151,19 @@ const pauseOf = (
     stoppedServices: stoppedServices(environment),
     service: action.service,
     disabledReason: action.disabledReason,
+    problem,
+  })
+
+/** Why the environment is not backed up by itself now. Stopped services have data too, so a stop is no reason. */
+export const backupPause = (environment: Environment, problem: string | null): string | null =>
+  pauseReason({
+    identifier: environment.identifier,
+    isRemoving: environment.removingAt !== null,
+    isStopped: false,
+    stoppedServices: [],
+    service: '',
+    disabledReason:
+      environment.deployedFence === 0 ? `${environment.identifier} was never deployed.` : '',
     problem,
   })
 

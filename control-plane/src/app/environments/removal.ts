@@ -10,6 +10,7 @@ import {
   updateTask,
   wasSentTo,
 } from '../../store/deployments/tasks.ts'
+import { markServerBackupsRemoved } from '../../store/environments/backups.ts'
 import {
   type Environment,
   lockEnvironment,
@@ -133,6 +134,7 @@ async function finishFormerCopy(
     `The copy on ${server?.name ?? 'its former server'} could not be removed: ` +
     `${end.message ?? 'it was canceled.'} It is tried again after the next deployment.`
   if (end.status === 'succeeded') {
+    await markServerBackupsRemoved(c.db, environment.id, c.now, task.serverId)
     if (environment.formerServerId !== task.serverId) return
     await updateEnvironment(c.db, environment.id, { formerServerId: null, updatedAt: c.now })
   } else {

@@ -3,6 +3,7 @@
 import { Sensitive } from '@berth/shared'
 import type { Context } from '../../context.ts'
 import { effectiveAuth } from '../../domain/environments/basic-auth.ts'
+import { findSealedStorage, type SealedStorage } from '../../store/environments/backups.ts'
 import { listEdgeRevisions } from '../../store/environments/edge.ts'
 import { type Environment, findEnvironment } from '../../store/environments/environments.ts'
 import { listSealedVariables } from '../../store/environments/variables.ts'
@@ -11,6 +12,7 @@ import { listSealedRegistries } from '../../store/projects/registries.ts'
 import { authPlace } from '../projects/basic-auth.ts'
 import { deployKeyPlace } from '../projects/projects.ts'
 import { inEffect, registryPlace } from '../projects/registries.ts'
+import { storageIdentityPlace, storageSecretPlace } from './backup-storage.ts'
 import { variablePlace } from './variables.ts'
 
 interface AuthValue {
@@ -65,6 +67,30 @@ function readAuth(ctx: Context, project: Project, environment: Environment): Aut
     from === 'project' ? authPlace('projects', project) : authPlace('environments', environment)
   const hash = ctx.secretStore.open('basic-auth', place, sealed)
   return { username, bcryptHash: Buffer.from(hash).toString() }
+}
+
+interface StorageValues {
+  secretAccessKey: Uint8Array
+  /** Opens its backups; empty for a task that only makes one. */
+  identity: Uint8Array
+}
+
+/** For a backup or a restore that uses the organization's storage; undefined: it has none. */
+export async function readStorageForDispatch(
+  ctx: Context,
+  organizationId: number,
+  { opens }: { opens: boolean },
+): Promise<{ row: SealedStorage; values: Sensitive<StorageValues> } | undefined> {
+  const row = await findSealedStorage(ctx.db, organizationId)
+  if (!row) return undefined
+  const { secretStore } = ctx
+  const values = {
+    secretAccessKey: secretStore.open('backup-storage', storageSecretPlace(row), row.secretSealed),
+    identity: opens
+      ? secretStore.open('backup-storage', storageIdentityPlace(row), row.identitySealed)
+      : new Uint8Array(),
+  }
+  return { row, values: new Sensitive(values) }
 }
 
 interface EdgeValue {

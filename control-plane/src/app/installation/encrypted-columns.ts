@@ -4,6 +4,7 @@
 import type { Label, Place } from '../../keys/secret-store.ts'
 import { sshAuthorityPlace } from '../../keys/ssh-signers.ts'
 import type { SealedColumn, SealedRow } from '../../store/installation/sealed-values.ts'
+import { storageIdentityPlace, storageSecretPlace } from '../environments/backup-storage.ts'
 import { fingerprintPlace, variablePlace } from '../environments/variables.ts'
 import { forgeTokenPlace } from '../forges/forge-tokens.ts'
 import { webhookSecretPlace } from '../forges/webhook-secrets.ts'
@@ -81,6 +82,31 @@ const OF_ORGANIZATIONS: readonly EncryptedColumn[] = [
         host: String(row.host),
         username: String(row.username),
       }),
+  },
+  {
+    table: 'backup_storages',
+    column: 'secret_sealed',
+    key: ['organization_id'],
+    more: ['endpoint', 'bucket', 'access_key_id'],
+    owner: 'organization',
+    label: 'backup-storage',
+    placeOf: (row, organizationId) =>
+      storageSecretPlace({
+        organizationId,
+        endpoint: String(row.endpoint),
+        bucket: String(row.bucket),
+        accessKeyId: String(row.accessKeyId),
+      }),
+  },
+  {
+    table: 'backup_storages',
+    column: 'identity_sealed',
+    key: ['organization_id'],
+    more: ['recipient'],
+    owner: 'organization',
+    label: 'backup-storage',
+    placeOf: (row, organizationId) =>
+      storageIdentityPlace({ organizationId, recipient: String(row.recipient) }),
   },
   ...(['projects', 'environments'] as const).map(
     (table): EncryptedColumn => ({

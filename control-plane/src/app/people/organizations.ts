@@ -5,6 +5,7 @@ import type { Context } from '../../context.ts'
 import { type Caller, effectiveMemberships, permissionsOf } from '../../domain/core/access.ts'
 import { isUniqueViolation } from '../../store/engine/database.ts'
 import type { Db } from '../../store/engine/db.ts'
+import { deleteStorage } from '../../store/environments/backups.ts'
 import { deleteOpenInvitations } from '../../store/people/invitations.ts'
 import {
   countMembers,
@@ -170,6 +171,7 @@ export async function endOrganization(
     await deleteOpenInvitations(c.db, id)
     await deleteMembers(c.db, id)
     await deleteRegistriesOf(c.db, id)
+    await deleteStorage(c.db, id)
     await updateOrganization(c.db, id, { slug: `~${id}`, removedAt: c.now })
     const details = { name: organization.name, slug: organization.slug }
     await auditCaller(c, caller, id, 'organization.delete', ['organization', id], details)

@@ -16,6 +16,9 @@ import {
   type Assignment,
   AssignmentSchema,
   AttemptState,
+  BackupPartKind,
+  BackupPlace,
+  BackupTaskSchema,
   DeployTaskSchema,
   Desired,
   DestroyTaskSchema,
@@ -23,6 +26,8 @@ import {
   LifecycleTaskSchema,
   LifecycleVerb,
   Recipe,
+  RestoreTaskSchema,
+  StoredBackupSchema,
   type TaskSecrets,
   TaskSecretsSchema,
   type TaskSpec,
@@ -30,12 +35,14 @@ import {
 } from '@berth/shared/wire'
 import { create } from '@bufbuild/protobuf'
 import { durationFromMs, timestampFromMs } from '@bufbuild/protobuf/wkt'
-import { readValuesForDispatch } from '../../app/environments/values.ts'
+import { listExpired, locationOf } from '../../app/environments/backups.ts'
+import { readStorageForDispatch, readValuesForDispatch } from '../../app/environments/values.ts'
 import { trustedLines } from '../../app/forges/repository.ts'
 import type { Context } from '../../context.ts'
 import { taskTimeoutMs } from '../../domain/deployments/timeouts.ts'
 import type { Attempt } from '../../store/deployments/attempts.ts'
 import { findTask, type Task } from '../../store/deployments/tasks.ts'
+import { type Backup, findBackup, type StoredPart } from '../../store/environments/backups.ts'
 import { type Environment, findEnvironment } from '../../store/environments/environments.ts'
 import { listHeldHosts } from '../../store/environments/hostname-claims.ts'
 import { findPullRequest } from '../../store/forges/pull-requests.ts'
@@ -71,6 +78,12 @@ export async function makeAssignment(ctx: Context, attempt: Attempt): Promise<As
     grantedHosts: [environment.domain, ...(await listHeldHosts(ctx.db, environment.id))],
     server: await findServer(ctx.db, task.serverId),
   })
+  if (task.type === 'backup' || task.type === 'restore') {
+    const { kind, secrets } = await makeDataTask(ctx, task)
+    assignment.spec.kind = kind
+    assignment.secrets = secrets
+    return assignment
+  }
   // everything else uses the values of the last deployment, which are on the server
   assignment.secrets =
     task.type === 'deploy'
@@ -83,6 +96,73 @@ const VERBS: Record<Verb, LifecycleVerb> = {
   restart: LifecycleVerb.RESTART,
   stop: LifecycleVerb.STOP,
   start: LifecycleVerb.START,
+}
+
+const PLACES = { server: BackupPlace.SERVER, bucket: BackupPlace.BUCKET }
+const PART_KINDS: Record<StoredPart['kind'], BackupPartKind> = {
+  volume: BackupPartKind.VOLUME,
+  folder: BackupPartKind.FOLDER,
+  command: BackupPartKind.COMMAND,
+}
+
+const storedBackup = ({ uuid, environmentId, place, parts }: Backup) =>
+  create(StoredBackupSchema, {
+    backupId: uuid,
+    environmentId,
+    place: PLACES[place],
+    parts: (parts ?? []).map(({ file, kind, name, sizeBytes, contentBytes, sha256 }) => ({
+      $typeName: 'berth.agent.v1.BackupPart' as const,
+      file,
+      kind: PART_KINDS[kind],
+      name,
+      size: BigInt(sizeBytes),
+      contentSize: BigInt(contentBytes),
+      sha256: Buffer.from(sha256, 'hex'),
+    })),
+  })
+
+/** What a backup or a restore is about, and the keys of the storage that it uses. */
+async function makeDataTask(
+  ctx: Context,
+  task: Task,
+): Promise<{ kind: TaskSpec['kind']; secrets: TaskSecrets }> {
+  const backup = task.backupId === null ? undefined : await findBackup(ctx.db, task.backupId)
+  if (!backup) throw new Error(`task ${task.id} has no backup`)
+  const opens = task.type === 'restore'
+  const storage = await readStorageForDispatch(ctx, task.organizationId, { opens })
+  const expired = opens
+    ? []
+    : await listExpired(ctx, task, storage ? locationOf(storage.row) : null)
+  const usesBucket = [backup, ...expired].some(({ place }) => place === 'bucket')
+  const secrets = create(TaskSecretsSchema, {
+    ...(storage && usesBucket ? { backupStorage: onWire(storage) } : {}),
+  })
+  const kind: TaskSpec['kind'] = opens
+    ? { case: 'restore', value: create(RestoreTaskSchema, { backup: storedBackup(backup) }) }
+    : {
+        case: 'backup',
+        value: create(BackupTaskSchema, {
+          backupId: backup.uuid,
+          place: PLACES[backup.place],
+          live: backup.live,
+          expired: expired.map(storedBackup),
+        }),
+      }
+  return { kind, secrets }
+}
+
+function onWire({ row, values }: NonNullable<Awaited<ReturnType<typeof readStorageForDispatch>>>) {
+  const { endpoint, region, bucket, prefix, accessKeyId, recipient } = row
+  return {
+    $typeName: 'berth.agent.v1.BackupStorage' as const,
+    endpoint,
+    region,
+    bucket,
+    prefix,
+    accessKeyId,
+    recipient,
+    ...values.reveal(),
+  }
 }
 
 function kindOf(task: Task): TaskSpec['kind'] {
@@ -110,6 +190,9 @@ function kindOf(task: Task): TaskSpec['kind'] {
           service: task.service ?? '',
         }),
       }
+    case 'backup':
+    case 'restore':
+      return { case: undefined } // makeDataTask
     default:
       return never(task.type)
   }

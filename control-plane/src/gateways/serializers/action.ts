@@ -17,7 +17,7 @@ export const serializeRun = (run: StoredRun): ScheduledRun => ({
   task_status: run.taskStatus,
 })
 
-const serializeSchedule = (schedule: ScheduleView): Action['schedule'] => ({
+export const serializeSchedule = (schedule: ScheduleView): NonNullable<Action['schedule']> => ({
   cron: schedule.cron,
   timezone: schedule.timezone,
   next_run_at: timeOrNull(schedule.nextRunAt),

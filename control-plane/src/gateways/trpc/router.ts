@@ -3,6 +3,7 @@
 
 import { router } from './base.ts'
 import { taskRouter } from './deployments/task.ts'
+import { backupRouter } from './environments/backup.ts'
 import { environmentRouter } from './environments/environment.ts'
 import { actionRouter, variableRouter } from './environments/variable.ts'
 import { artifactRouter } from './files/artifact.ts'
@@ -33,6 +34,7 @@ export const appRouter = router({
   registry: registryRouter,
   delivery: deliveryRouter,
   pullRequest: pullRequestRouter,
+  backup: backupRouter,
   environment: environmentRouter,
   variable: variableRouter,
   action: actionRouter,

@@ -13,6 +13,9 @@ export interface ScheduledRun extends Selectable<ScheduleRunsTable> {
   taskStatus: TaskStatus | null
 }
 
+/** The name under which an environment's own backups have their schedule and history; no action can have it. */
+export const BACKUP_SCHEDULE = '@backup'
+
 export const listSchedules = (db: Db, environmentId: number): Promise<StoredSchedule[]> =>
   db.selectFrom('schedules').selectAll().where('environmentId', '=', environmentId).execute()
 
@@ -27,14 +30,31 @@ export const listDueSchedules = (db: Db, now: number, limit: number): Promise<St
       .limit(limit),
   )
 
-/** Replaces the schedules of an environment. */
+/** Replaces the schedules of the actions of an environment. */
 export async function saveSchedules(
   db: Db,
   environmentId: number,
   rows: Insertable<SchedulesTable>[],
 ): Promise<void> {
-  await db.deleteFrom('schedules').where('environmentId', '=', environmentId).execute()
+  await db
+    .deleteFrom('schedules')
+    .where('environmentId', '=', environmentId)
+    .where('action', '!=', BACKUP_SCHEDULE)
+    .execute()
   if (rows.length > 0) await db.insertInto('schedules').values(rows).execute()
+}
+
+export async function saveSchedule(db: Db, row: Insertable<SchedulesTable>): Promise<void> {
+  await deleteSchedule(db, row.environmentId, row.action)
+  await db.insertInto('schedules').values(row).execute()
+}
+
+export async function deleteSchedule(db: Db, environmentId: number, action: string): Promise<void> {
+  await db
+    .deleteFrom('schedules')
+    .where('environmentId', '=', environmentId)
+    .where('action', '=', action)
+    .execute()
 }
 
 /** False if another process has decided this run already. */

@@ -269,6 +269,21 @@ export const COLUMN_FACTS: Record<string, Record<string, ColumnFacts>> = {
     outcome: { type: "'started' | 'skipped' | 'missed'" },
     runs: { note: 'From due_at to last_due_at, if they did not start for the same reason.' },
   },
+  backups: {
+    uuid: { note: "Its name on the server's disk and in the bucket." },
+    place: { type: "'server' | 'bucket'" },
+    location: { note: 's3://bucket/folder; empty: on the disk of the server.' },
+    live: { type: 'Flag' },
+    parts: { note: 'JSON of store/environments/backups.ts StoredPart[]; null: not complete.' },
+    removedAt: { note: 'Retention ended it, or it went with its environment.' },
+  },
+  backupSettings: {
+    place: { type: "'server' | 'bucket'" },
+    keepDays: { note: 'Null: any age.' },
+  },
+  backupStorages: {
+    recipient: { note: 'Public key of age; the secret one is in identity_sealed.' },
+  },
   artifacts: {
     fileId: { note: "Its name in the agent's store, and in the SSH verb." },
     serverId: { note: 'Where the bytes are.' },

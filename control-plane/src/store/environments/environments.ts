@@ -67,6 +67,13 @@ export async function findEnvironment(db: Db, id: number): Promise<Environment |
   return row && toEnvironment(row)
 }
 
+/** Also a removed one, whose row stays for what refers to it. */
+export async function findFormerEnvironment(db: Db, id: number): Promise<Environment | undefined> {
+  const query = db.selectFrom('environments').selectAll().where('id', '=', id)
+  const row = await query.executeTakeFirst()
+  return row && toEnvironment(row)
+}
+
 export async function listEnvironmentsById(
   db: Db,
   ids: number[],

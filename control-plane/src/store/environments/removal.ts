@@ -1,6 +1,7 @@
 // Ends an environment or a project. The row stays, because tasks and audit reference it; all secrets and hostnames are
 // deleted.
 import type { Db } from '../engine/db.ts'
+import { markServerBackupsRemoved } from './backups.ts'
 
 export async function closeEnvironment(db: Db, id: number, now: number): Promise<void> {
   await db.deleteFrom('variables').where('environmentId', '=', id).execute()
@@ -8,6 +9,8 @@ export async function closeEnvironment(db: Db, id: number, now: number): Promise
   await db.deleteFrom('schedules').where('environmentId', '=', id).execute()
   await db.deleteFrom('scheduleRuns').where('environmentId', '=', id).execute()
   await db.deleteFrom('environmentWatchers').where('environmentId', '=', id).execute()
+  await db.deleteFrom('backupSettings').where('environmentId', '=', id).execute()
+  await markServerBackupsRemoved(db, id, now)
   await db.deleteFrom('hosts').where('environmentId', '=', id).execute()
   await db
     .updateTable('pullRequests')

@@ -13,6 +13,8 @@ const KINDS: Record<Task['type'], string> = {
   restart: 'Restart',
   stop: 'Stop',
   start: 'Start',
+  backup: 'Backup',
+  restore: 'Restore',
 }
 
 export const taskName = (t: Pick<Task, 'id' | 'type' | 'action' | 'reset'>): string =>

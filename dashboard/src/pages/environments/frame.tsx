@@ -74,6 +74,7 @@ function Full({
           { to: `${base}/logs`, label: 'Logs' },
           { to: `${base}/variables`, label: 'Variables' },
           { to: `${base}/actions`, label: 'Actions' },
+          { to: `${base}/backups`, label: 'Backups' },
           { to: `${base}/settings`, label: 'Settings' },
         ]}
       />

@@ -308,7 +308,7 @@ function Danger({ environment: e }: { environment: Environment }) {
         >
           <p>
             {services ? `Stopped and removed on ${e.server.name}: ${services}. ` : ''}
-            Its volumes, variables and address {e.domain} go too.
+            Its volumes, variables, backups on that server and address {e.domain} go too.
           </p>
           <label className="row">
             <input

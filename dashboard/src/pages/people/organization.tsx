@@ -13,6 +13,7 @@ import { Time } from '../../components/time.tsx'
 import { count } from '../../format.ts'
 import { chooseOrganization, useOrganization } from '../../organization.ts'
 import { Registries } from '../projects/registries.tsx'
+import { BackupStorage } from './backup-storage.tsx'
 
 export function OrganizationSettings() {
   const current = useOrganization()
@@ -88,6 +89,14 @@ function One({ organization: o }: { organization: Organization }) {
           o.permissions.includes('project:write')
             ? undefined
             : 'Your role does not let you change registries.'
+        }
+      />
+      <BackupStorage
+        organizationId={o.id}
+        reason={
+          o.permissions.includes('project:write')
+            ? undefined
+            : 'Your role does not let you change the storage.'
         }
       />
       {mayWrite && (

@@ -202,6 +202,18 @@ export const ERROR_TEXTS: Record<ErrorCode, ErrorText> = {
     'The operation destroys something and must be confirmed by name; the answer says what to confirm.',
     'Repeat the request with the confirmation the detail names.',
   ),
+  backup_not_restorable: say(
+    'The backup is not complete, or its bytes cannot reach that environment; the detail says which.',
+    'Choose another backup or environment.',
+  ),
+  backup_storage_missing: say(
+    'The backup should go to a bucket, and the organization has no storage for backups.',
+    'An administrator adds it, or choose the disk of the server (`"place": "server"`).',
+  ),
+  backup_storage_used: say(
+    'Backups are in this storage, and the key that opens them would go with it.',
+    'Let retention end them first, or change the storage.',
+  ),
   artifact_changed: say(
     'The file on the server is not the one that was collected: its size or digest differs.',
     'Run the action again.',
