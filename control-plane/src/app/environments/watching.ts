@@ -1,5 +1,5 @@
-// Users ask to be told when an environment is degraded. Whoever may read an environment may watch it; a watch concerns
-// nobody else, so it changes nothing that others see and needs no audit.
+// Users ask for a mail when an environment is degraded. Reading an environment is enough to watch it. A watch changes
+// only the mails of its own user, so it needs no audit entry.
 import { AppError, invalidFields } from '@berth/shared'
 import type { EnvironmentWatch } from '@berth/shared/api'
 import type { Context } from '../../context.ts'
