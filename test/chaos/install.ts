@@ -1,0 +1,255 @@
+// npm run chaos -- install [--release FOLDER] [--root FOLDER]: one line makes a fresh Debian a control plane with HTTPS
+// from an ACME authority, one line makes a second one a server, both examples are deployed, and uninstalling leaves
+// nothing behind. Everything is typed as the guide says; the run counts lines and minutes.
+import { execFileSync } from 'node:child_process'
+import { copyFileSync, existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { until } from '../fixtures/server/installation.ts'
+import { Bridge, Machine, makeDebianRoot, type Said } from '../fixtures/server/machine.ts'
+import { FORGE, Outside, RELEASES } from './install-outside.ts'
+
+const root = fileURLToPath(new URL('../..', import.meta.url))
+const DOMAIN = 'deploy.example.com'
+const SERVER = 'fra-1.example.com'
+const NETWORK = '10.213.77'
+
+export interface InstallPlan {
+  /** A signed release of this architecture with its public key beside it (`release.pub`); made if absent. */
+  release?: string | undefined
+  /** A folder of makeDebianRoot; made if absent. */
+  base?: string | undefined
+  say: (line: string) => void
+}
+
+export interface InstallResult {
+  /** Lines that a person typed. */
+  lines: number
+  minutes: { control_plane: number; server: number; deployed: number }
+  /** What was there after the uninstall and not before, or the reverse. */
+  left: string[]
+  failed: string[]
+}
+
+/** Prints and counts what a person types. */
+class Operator {
+  lines = 0
+  readonly failed: string[] = []
+  readonly #say: (line: string) => void
+
+  constructor(say: (line: string) => void) {
+    this.#say = say
+  }
+
+  type(machine: Machine, line: string, shown = line): Said {
+    this.lines += 1
+    this.#say(`${machine.name}# ${shown}`)
+    const said = machine.type(line)
+    if (said.status !== 0) {
+      this.failed.push(`${shown}: ended with ${said.status}`)
+      for (const text of [said.stdout, said.stderr]) this.#say(text.trimEnd())
+      throw new Error(`${shown}: ended with ${said.status}`)
+    }
+    return said
+  }
+}
+
+/** Files, accounts, units, rules and routes, a line each. */
+const LISTING = `
+cd /
+find . -xdev \\( -path ./proc -o -path ./sys -o -path ./dev -o -path ./run -o -path ./tmp -o -path ./var/log -o -path ./var/cache -o -path ./var/lib/docker -o -path ./var/lib/containerd -o -path ./var/lib/systemd -o -path ./root/.bash_history \\) -prune -o -printf 'file %P %y %m %U:%G %l\\n'
+sed 's/^/account /' etc/passwd etc/group etc/shadow etc/gshadow
+systemctl list-unit-files --no-legend --no-pager | sed 's/^/unit /'
+iptables-save | grep -v -e '^#' -e '^:' | sed 's/^/rule /'
+ip6tables-save | grep -v -e '^#' -e '^:' | sed 's/^/rule6 /'
+ip route | sed 's/^/route /'
+ip -o link | sed -e 's/^[0-9]*: //' -e 's/ .*//' -e 's/^/link /'
+ps -eo user:20,comm --no-headers | grep -i -e berth -e caddy | sed 's/^/process /' || true
+`
+/** Backups that the system's own tools keep of account files, and what its units write by themselves. */
+const OF_THE_SYSTEM =
+  /^file (etc\/(passwd|group|shadow|gshadow|subuid|subgid)-|etc\/\.pwd\.lock|etc\/(machine-id|resolv\.conf|hosts)|var\/lib\/(dbus|private|apt|dpkg)\b|var\/tmp\b|root\/\.(cache|npm)\b)/
+
+const listing = (machine: Machine): string[] =>
+  machine
+    .must('sh', '-c', LISTING)
+    .split('\n')
+    .filter((line) => line !== '' && !OF_THE_SYSTEM.test(line))
+
+function difference(name: string, before: string[], after: string[]): string[] {
+  const [old, now] = [new Set(before), new Set(after)]
+  return [
+    ...after.filter((line) => !old.has(line)).map((line) => `${name}: left ${line}`),
+    ...before.filter((line) => !now.has(line)).map((line) => `${name}: gone ${line}`),
+  ]
+}
+
+/** Signed with a key of its own; takes minutes. */
+function buildRelease(folder: string): void {
+  const main = join(root, 'scripts/release/main.ts')
+  const key = join(folder, '..', 'release-key')
+  const run = (...args: string[]) =>
+    execFileSync(process.execPath, [main, ...args], {
+      env: { ...process.env, BERTH_RELEASE_KEY_FILE: key },
+      stdio: ['ignore', 'ignore', 'inherit'],
+    })
+  run('keygen', key)
+  run('--arch', process.arch, '--out', folder)
+  copyFileSync(`${key}.pub`, join(folder, 'release.pub'))
+}
+
+function prepare(machine: Machine, { authorities }: Outside): void {
+  authorities.forEach((pem, n) => {
+    machine.write(`/usr/local/share/ca-certificates/outside-${n}.crt`, pem)
+  })
+  machine.must('update-ca-certificates')
+}
+
+export async function runInstall(plan: InstallPlan): Promise<InstallResult> {
+  const folder = mkdtempSync(join(tmpdir(), 'berth-install-'))
+  const closing: (() => Promise<void> | void)[] = [
+    () => rmSync(folder, { recursive: true, force: true }),
+  ]
+  try {
+    const base = plan.base ?? join(folder, 'base')
+    if (!existsSync(join(base, 'bin/busybox'))) {
+      plan.say('Making a root folder with debootstrap …')
+      makeDebianRoot(base)
+    }
+    const release = plan.release ?? join(folder, 'release')
+    if (!existsSync(join(release, 'SHA256SUMS'))) {
+      plan.say('Building a release …')
+      buildRelease(release)
+    }
+    const bridge = new Bridge(`bi${process.pid % 100_000}`, NETWORK)
+    closing.push(() => bridge.close())
+    const outside = await Outside.open(folder, bridge, { release, base })
+    closing.push(() => outside.close())
+    const address = { [DOMAIN]: `${NETWORK}.2`, [SERVER]: `${NETWORK}.3` }
+    const hosts = { ...address, [RELEASES]: `${NETWORK}.1`, [FORGE]: `${NETWORK}.1` }
+    outside.pebble.names.records.set(DOMAIN, address[DOMAIN] ?? '')
+    const boot = async (name: string, number: number): Promise<Machine> => {
+      const own = join(folder, name)
+      mkdirSync(own)
+      const machine = await Machine.boot({ name, base, folder: own, bridge, number, hosts })
+      closing.push(() => machine.close())
+      prepare(machine, outside)
+      return machine
+    }
+    plan.say('Starting two machines …')
+    const deploy = await boot('deploy', 2)
+    const server = await boot('fra-1', 3)
+    deploy.write(
+      '/root/release.pub',
+      execFileSync('cat', [join(release, 'release.pub')]).toString(),
+    )
+    return await operate(plan, outside, deploy, server)
+  } finally {
+    for (const close of closing.toReversed()) await close()
+  }
+}
+
+async function operate(
+  { say }: InstallPlan,
+  outside: Outside,
+  deploy: Machine,
+  server: Machine,
+): Promise<InstallResult> {
+  const before = { deploy: listing(deploy), server: listing(server) }
+  const operator = new Operator(say)
+  const began = performance.now()
+  const minutes = (): number => (performance.now() - began) / 60_000
+
+  const site = `https://${RELEASES}`
+  const install = `curl -fsSL ${site}/install-server.sh | sh -s -- --from ${site} --key release.pub --domain ${DOMAIN} --acme-directory ${outside.pebble.directory}`
+  const installed = operator.type(deploy, `cd; ${install}`, install)
+  for (const line of installed.stderr.trimEnd().split('\n')) {
+    say(`  ${line.replace(/berth_setup_\w+/, 'berth_setup_…')}`)
+  }
+  const [, url, setup] = /(https:\/\/[\w.]+)\/setup#(berth_setup_\w+)/.exec(installed.stderr) ?? []
+  if (url !== `https://${DOMAIN}` || !setup) throw new Error('the installer showed no set-up link')
+  if (!installed.stderr.includes(`HTTPS certificate of ${DOMAIN}: valid`)) {
+    throw new Error('there is no certificate')
+  }
+  const after = { control_plane: minutes(), server: 0, deployed: 0 }
+
+  // the set-up page, as the browser sends it
+  const form = { token: setup, name: 'Ada', email: 'ada@example.com', organization: 'Acme' }
+  deploy.write('/tmp/form', JSON.stringify(form))
+  const post = `curl -fsS -H 'content-type: application/json' -d @/tmp/form ${url}/api/setup`
+  const { token } = JSON.parse(deploy.must('sh', '-c', post)) as { token: string }
+  deploy.write('/tmp/token', token)
+
+  // the forge has a private address here
+  operator.type(
+    deploy,
+    `echo BERTH_PRIVATE_GIT_HOSTS=${FORGE} >>/etc/berth/server.env && systemctl restart berth-server`,
+  )
+  await until(
+    'the control plane',
+    () => deploy.type(`curl -fsS ${url}/health/ready`).status === 0 || undefined,
+  )
+  operator.type(deploy, `curl -fsSL ${url}/install-cli.sh | sh`)
+  const trust = 'export BERTH_CACERT=/etc/ssl/certs/ca-certificates.crt; '
+  const berth = (line: string): Said => operator.type(deploy, `${trust}${line}`, line)
+  berth(`berth login --with-token --url ${url} </tmp/token`)
+  const added = berth(`berth server add fra-1 --hostname ${SERVER} --no-wait`)
+  const join_ = /^\s*(curl [\s\S]*--token-file -.*)$/m.exec(added.stdout + added.stderr)?.[1]
+  if (!join_) throw new Error(`no join command: ${added.stdout}${added.stderr}`)
+  const joined = operator.type(
+    server,
+    `cd /tmp; ${join_}`,
+    join_.replace(/berth_join_\S+/, 'berth_join_…'),
+  )
+  for (const line of joined.stderr.trimEnd().split('\n')) say(`  ${line}`)
+  await until('the server', () => {
+    const { stdout } = deploy.type(`${trust}berth server list --json`)
+    return stdout.includes('"online"') || undefined
+  })
+  after.server = minutes()
+
+  for (const [name, recipe] of [
+    ['hello', 'manual'],
+    ['hello-docker', 'docker'],
+  ]) {
+    const repository = `https://${FORGE}/${name}/.git`
+    berth(
+      `berth project create ${name} --repo ${repository} --domain ${name}.example.com --server fra-1 --recipe ${recipe}`,
+    )
+    berth(`berth env create main -p ${name} --branch main --deploy --wait`)
+    const visit = `curl -fsS --resolve main.${name}.example.com:80:${server.address} http://main.${name}.example.com/`
+    const seen = deploy.type(visit)
+    say(
+      `  ${name}: ${seen.status === 0 ? seen.stdout.replaceAll(/\s+/g, ' ').slice(0, 120) : seen.stderr}`,
+    )
+    if (!seen.stdout.includes('Hello from')) operator.failed.push(`${name} is not served`)
+  }
+  after.deployed = minutes()
+  const { lines } = operator
+  say(`${lines} lines, ${after.deployed.toFixed(1)} minutes until both examples are served.`)
+
+  operator.type(server, removeAgent(server))
+  operator.type(deploy, `curl -fsSL ${url}/install-cli.sh | sh -s -- --uninstall`)
+  operator.type(deploy, `curl -fsSL ${site}/install-server.sh | sh -s -- --uninstall --purge`)
+  deploy.must('rm', '-rf', '/root/.config/berth', '/tmp/token', '/tmp/form')
+  const left = [
+    ...difference('deploy', before.deploy, listing(deploy)),
+    ...difference('fra-1', before.server, listing(server)),
+  ]
+  return { lines, minutes: after, left, failed: operator.failed }
+}
+
+const removeAgent = (_server: Machine): string => 'berth-agent uninstall --yes'
+
+export async function chaosInstall(plan: Omit<InstallPlan, 'say'>): Promise<number> {
+  const say = (line: string): void => console.log(line)
+  const { lines, minutes, left, failed } = await runInstall({ ...plan, say })
+  for (const line of [...failed, ...left.slice(0, 100)]) say(line)
+  const isFine = left.length + failed.length === 0
+  say(
+    `install: control plane with HTTPS after ${minutes.control_plane.toFixed(1)} min, server after ${minutes.server.toFixed(1)} min, ` +
+      `both examples after ${minutes.deployed.toFixed(1)} min and ${lines} lines; ${left.length} traces left: ${isFine ? 'ok' : 'VIOLATED'}`,
+  )
+  return isFine ? 0 : 1
+}
