@@ -42,10 +42,10 @@ class Operator {
     this.#say = say
   }
 
-  type(machine: Machine, line: string, shown = line): Said {
+  async type(machine: Machine, line: string, shown = line): Promise<Said> {
     this.lines += 1
     this.#say(`${machine.name}# ${shown}`)
-    const said = machine.type(line)
+    const said = await machine.type(line)
     if (said.status !== 0) {
       this.failed.push(`${shown}: ended with ${said.status}`)
       for (const text of [said.stdout, said.stderr]) this.#say(text.trimEnd())
@@ -71,9 +71,8 @@ ps -eo user:20,comm --no-headers | grep -i -e berth -e caddy | sed 's/^/process 
 const OF_THE_SYSTEM =
   /^file (etc\/(passwd|group|shadow|gshadow|subuid|subgid)-|etc\/\.pwd\.lock|etc\/(machine-id|resolv\.conf|hosts)|var\/lib\/(dbus|private|apt|dpkg)\b|var\/tmp\b|root\/\.(cache|npm)\b)/
 
-const listing = (machine: Machine): string[] =>
-  machine
-    .must('sh', '-c', LISTING)
+const listing = async (machine: Machine): Promise<string[]> =>
+  (await machine.must('sh', '-c', LISTING))
     .split('\n')
     .filter((line) => line !== '' && !OF_THE_SYSTEM.test(line))
 
@@ -99,11 +98,11 @@ function buildRelease(folder: string): void {
   copyFileSync(`${key}.pub`, join(folder, 'release.pub'))
 }
 
-function prepare(machine: Machine, { authorities }: Outside): void {
-  authorities.forEach((pem, n) => {
-    machine.write(`/usr/local/share/ca-certificates/outside-${n}.crt`, pem)
-  })
-  machine.must('update-ca-certificates')
+async function prepare(machine: Machine, { authorities }: Outside): Promise<void> {
+  for (const [n, pem] of authorities.entries()) {
+    await machine.write(`/usr/local/share/ca-certificates/outside-${n}.crt`, pem)
+  }
+  await machine.must('update-ca-certificates')
 }
 
 export async function runInstall(plan: InstallPlan): Promise<InstallResult> {
@@ -134,13 +133,13 @@ export async function runInstall(plan: InstallPlan): Promise<InstallResult> {
       mkdirSync(own)
       const machine = await Machine.boot({ name, base, folder: own, bridge, number, hosts })
       closing.push(() => machine.close())
-      prepare(machine, outside)
+      await prepare(machine, outside)
       return machine
     }
     plan.say('Starting two machines …')
     const deploy = await boot('deploy', 2)
     const server = await boot('fra-1', 3)
-    deploy.write(
+    await deploy.write(
       '/root/release.pub',
       execFileSync('cat', [join(release, 'release.pub')]).toString(),
     )
@@ -156,14 +155,14 @@ async function operate(
   deploy: Machine,
   server: Machine,
 ): Promise<InstallResult> {
-  const before = { deploy: listing(deploy), server: listing(server) }
+  const before = { deploy: await listing(deploy), server: await listing(server) }
   const operator = new Operator(say)
   const began = performance.now()
   const minutes = (): number => (performance.now() - began) / 60_000
 
   const site = `https://${RELEASES}`
   const install = `curl -fsSL ${site}/install-server.sh | sh -s -- --from ${site} --key release.pub --domain ${DOMAIN} --acme-directory ${outside.pebble.directory}`
-  const installed = operator.type(deploy, `cd; ${install}`, install)
+  const installed = await operator.type(deploy, `cd; ${install}`, install)
   for (const line of installed.stderr.trimEnd().split('\n')) {
     say(`  ${line.replace(/berth_setup_\w+/, 'berth_setup_…')}`)
   }
@@ -176,35 +175,35 @@ async function operate(
 
   // the set-up page, as the browser sends it
   const form = { token: setup, name: 'Ada', email: 'ada@example.com', organization: 'Acme' }
-  deploy.write('/tmp/form', JSON.stringify(form))
+  await deploy.write('/tmp/form', JSON.stringify(form))
   const post = `curl -fsS -H 'content-type: application/json' -d @/tmp/form ${url}/api/setup`
-  const { token } = JSON.parse(deploy.must('sh', '-c', post)) as { token: string }
-  deploy.write('/tmp/token', token)
+  const { token } = JSON.parse(await deploy.must('sh', '-c', post)) as { token: string }
+  await deploy.write('/tmp/token', token)
 
   // the forge has a private address here
-  operator.type(
+  await operator.type(
     deploy,
     `echo BERTH_PRIVATE_GIT_HOSTS=${FORGE} >>/etc/berth/server.env && systemctl restart berth-server`,
   )
   await until(
     'the control plane',
-    () => deploy.type(`curl -fsS ${url}/health/ready`).status === 0 || undefined,
+    async () => (await deploy.type(`curl -fsS ${url}/health/ready`)).status === 0 || undefined,
   )
-  operator.type(deploy, `curl -fsSL ${url}/install-cli.sh | sh`)
+  await operator.type(deploy, `curl -fsSL ${url}/install-cli.sh | sh`)
   const trust = 'export BERTH_CACERT=/etc/ssl/certs/ca-certificates.crt; '
-  const berth = (line: string): Said => operator.type(deploy, `${trust}${line}`, line)
-  berth(`berth login --with-token --url ${url} </tmp/token`)
-  const added = berth(`berth server add fra-1 --hostname ${SERVER} --no-wait`)
+  const berth = (line: string): Promise<Said> => operator.type(deploy, `${trust}${line}`, line)
+  await berth(`berth login --with-token --url ${url} </tmp/token`)
+  const added = await berth(`berth server add fra-1 --hostname ${SERVER} --no-wait`)
   const join_ = /^\s*(curl [\s\S]*--token-file -.*)$/m.exec(added.stdout + added.stderr)?.[1]
   if (!join_) throw new Error(`no join command: ${added.stdout}${added.stderr}`)
-  const joined = operator.type(
+  const joined = await operator.type(
     server,
     `cd /tmp; ${join_}`,
     join_.replace(/berth_join_\S+/, 'berth_join_…'),
   )
   for (const line of joined.stderr.trimEnd().split('\n')) say(`  ${line}`)
-  await until('the server', () => {
-    const { stdout } = deploy.type(`${trust}berth server list --json`)
+  await until('the server', async () => {
+    const { stdout } = await deploy.type(`${trust}berth server list --json`)
     return stdout.includes('"online"') || undefined
   })
   after.server = minutes()
@@ -214,12 +213,12 @@ async function operate(
     ['hello-docker', 'docker'],
   ]) {
     const repository = `https://${FORGE}/${name}/.git`
-    berth(
+    await berth(
       `berth project create ${name} --repo ${repository} --domain ${name}.example.com --server fra-1 --recipe ${recipe}`,
     )
-    berth(`berth env create main -p ${name} --branch main --deploy --wait`)
+    await berth(`berth env create main -p ${name} --branch main --deploy --wait`)
     const visit = `curl -fsS --resolve main.${name}.example.com:80:${server.address} http://main.${name}.example.com/`
-    const seen = deploy.type(visit)
+    const seen = await deploy.type(visit)
     say(
       `  ${name}: ${seen.status === 0 ? seen.stdout.replaceAll(/\s+/g, ' ').slice(0, 120) : seen.stderr}`,
     )
@@ -229,13 +228,13 @@ async function operate(
   const { lines } = operator
   say(`${lines} lines, ${after.deployed.toFixed(1)} minutes until both examples are served.`)
 
-  operator.type(server, removeAgent(server))
-  operator.type(deploy, `curl -fsSL ${url}/install-cli.sh | sh -s -- --uninstall`)
-  operator.type(deploy, `curl -fsSL ${site}/install-server.sh | sh -s -- --uninstall --purge`)
-  deploy.must('rm', '-rf', '/root/.config/berth', '/tmp/token', '/tmp/form')
+  await operator.type(server, removeAgent(server))
+  await operator.type(deploy, `curl -fsSL ${url}/install-cli.sh | sh -s -- --uninstall`)
+  await operator.type(deploy, `curl -fsSL ${site}/install-server.sh | sh -s -- --uninstall --purge`)
+  await deploy.must('rm', '-rf', '/root/.config/berth', '/tmp/token', '/tmp/form')
   const left = [
-    ...difference('deploy', before.deploy, listing(deploy)),
-    ...difference('fra-1', before.server, listing(server)),
+    ...difference('deploy', before.deploy, await listing(deploy)),
+    ...difference('fra-1', before.server, await listing(server)),
   ]
   return { lines, minutes: after, left, failed: operator.failed }
 }
