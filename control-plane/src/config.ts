@@ -1,6 +1,6 @@
 // The configuration of the control plane, from the environment and server.toml (settings/), read once. A bad value stops
 // the start with a message.
-import { networkInterfaces } from 'node:os'
+import { existsSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { WEBHOOKS } from './limits/forges.ts'
 import { type ReadSettings, readSettings } from './settings/read.ts'
@@ -140,11 +140,8 @@ function chooseTraces({ tracesUrl: url, tracesHeaders }: Values): TracesConfig |
   return { url, headers: Object.fromEntries(headers) }
 }
 
-/** Also those of IPv6 where the machine has any. */
-const everyAddress = (): string =>
-  Object.values(networkInterfaces()).some((all) => all?.some(({ family }) => family === 'IPv6'))
-    ? '::'
-    : '0.0.0.0'
+/** Also those of IPv6 where the machine has it. Not by its interfaces: the unit forbids the sockets that list them. */
+const everyAddress = (): string => (existsSync('/proc/net/if_inet6') ? '::' : '0.0.0.0')
 
 /** Where it listens, and what people type. */
 function chooseAddress(values: Values): Pick<Config, 'host' | 'port' | 'https' | 'baseUrl'> {

@@ -16,7 +16,7 @@ import { basename, join } from 'node:path'
 import { makeRepository } from '../../scripts/dev-example.ts'
 import { type GitServer, startGitServer } from '../../scripts/git-server.ts'
 import { Pebble } from '../fixtures/acme/pebble.ts'
-import type { Bridge } from '../fixtures/server/machine.ts'
+import type { Bridge } from '../fixtures/server/booted-machine.ts'
 
 export const RELEASES = 'releases.example.com'
 export const FORGE = 'git.example.com'

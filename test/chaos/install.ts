@@ -6,8 +6,13 @@ import { copyFileSync, existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:f
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import {
+  BootedMachine,
+  Bridge,
+  makeDebianRoot,
+  type Said,
+} from '../fixtures/server/booted-machine.ts'
 import { until } from '../fixtures/server/installation.ts'
-import { Bridge, Machine, makeDebianRoot, type Said } from '../fixtures/server/machine.ts'
 import { FORGE, Outside, RELEASES } from './install-outside.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
@@ -42,7 +47,7 @@ class Operator {
     this.#say = say
   }
 
-  async type(machine: Machine, line: string, shown = line): Promise<Said> {
+  async type(machine: BootedMachine, line: string, shown = line): Promise<Said> {
     this.lines += 1
     this.#say(`${machine.name}# ${shown}`)
     const said = await machine.type(line)
@@ -71,7 +76,7 @@ ps -eo user:20,comm --no-headers | grep -i -e berth -e caddy | sed 's/^/process 
 const OF_THE_SYSTEM =
   /^file (etc\/(passwd|group|shadow|gshadow|subuid|subgid)-|etc\/\.pwd\.lock|etc\/(machine-id|resolv\.conf|hosts)|var\/lib\/(dbus|private|apt|dpkg)\b|var\/tmp\b|root\/\.(cache|npm)\b)/
 
-const listing = async (machine: Machine): Promise<string[]> =>
+const listing = async (machine: BootedMachine): Promise<string[]> =>
   (await machine.must('sh', '-c', LISTING))
     .split('\n')
     .filter((line) => line !== '' && !OF_THE_SYSTEM.test(line))
@@ -98,7 +103,7 @@ function buildRelease(folder: string): void {
   copyFileSync(`${key}.pub`, join(folder, 'release.pub'))
 }
 
-async function prepare(machine: Machine, { authorities }: Outside): Promise<void> {
+async function prepare(machine: BootedMachine, { authorities }: Outside): Promise<void> {
   for (const [n, pem] of authorities.entries()) {
     await machine.write(`/usr/local/share/ca-certificates/outside-${n}.crt`, pem)
   }
@@ -128,10 +133,10 @@ export async function runInstall(plan: InstallPlan): Promise<InstallResult> {
     const address = { [DOMAIN]: `${NETWORK}.2`, [SERVER]: `${NETWORK}.3` }
     const hosts = { ...address, [RELEASES]: `${NETWORK}.1`, [FORGE]: `${NETWORK}.1` }
     outside.pebble.names.records.set(DOMAIN, address[DOMAIN] ?? '')
-    const boot = async (name: string, number: number): Promise<Machine> => {
+    const boot = async (name: string, number: number): Promise<BootedMachine> => {
       const own = join(folder, name)
       mkdirSync(own)
-      const machine = await Machine.boot({ name, base, folder: own, bridge, number, hosts })
+      const machine = await BootedMachine.boot({ name, base, folder: own, bridge, number, hosts })
       closing.push(() => machine.close())
       await prepare(machine, outside)
       return machine
@@ -152,8 +157,8 @@ export async function runInstall(plan: InstallPlan): Promise<InstallResult> {
 async function operate(
   { say }: InstallPlan,
   outside: Outside,
-  deploy: Machine,
-  server: Machine,
+  deploy: BootedMachine,
+  server: BootedMachine,
 ): Promise<InstallResult> {
   const before = { deploy: await listing(deploy), server: await listing(server) }
   const operator = new Operator(say)
@@ -228,7 +233,7 @@ async function operate(
   const { lines } = operator
   say(`${lines} lines, ${after.deployed.toFixed(1)} minutes until both examples are served.`)
 
-  await operator.type(server, removeAgent(server))
+  await operator.type(server, 'berth-agent uninstall --yes --purge')
   await operator.type(deploy, `curl -fsSL ${url}/install-cli.sh | sh -s -- --uninstall`)
   await operator.type(deploy, `curl -fsSL ${site}/install-server.sh | sh -s -- --uninstall --purge`)
   await deploy.must('rm', '-rf', '/root/.config/berth', '/tmp/token', '/tmp/form')
@@ -238,8 +243,6 @@ async function operate(
   ]
   return { lines, minutes: after, left, failed: operator.failed }
 }
-
-const removeAgent = (_server: Machine): string => 'berth-agent uninstall --yes'
 
 export async function chaosInstall(plan: Omit<InstallPlan, 'say'>): Promise<number> {
   const say = (line: string): void => console.log(line)
