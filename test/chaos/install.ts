@@ -126,7 +126,7 @@ export async function runInstall(plan: InstallPlan): Promise<InstallResult> {
       plan.say('Building a release …')
       buildRelease(release)
     }
-    const bridge = new Bridge(`bi${process.pid % 100_000}`, NETWORK)
+    const bridge = new Bridge(NETWORK)
     closing.push(() => bridge.close())
     const outside = await Outside.open(folder, bridge, { release, base })
     closing.push(() => outside.close())
