@@ -66,10 +66,14 @@ cd /
 find . -xdev \\( -path ./proc -o -path ./sys -o -path ./dev -o -path ./run -o -path ./tmp -o -path ./var/log -o -path ./var/cache -o -path ./var/lib/docker -o -path ./var/lib/containerd -o -path ./var/lib/systemd -o -path ./root/.bash_history \\) -prune -o -printf 'file %P %y %m %U:%G %l\\n'
 sed 's/^/account /' etc/passwd etc/group etc/shadow etc/gshadow
 systemctl list-unit-files --no-legend --no-pager | sed 's/^/unit /'
-iptables-save | grep -v -e '^#' -e '^:' | sed 's/^/rule /'
-ip6tables-save | grep -v -e '^#' -e '^:' | sed 's/^/rule6 /'
+iptables-save | grep '^-' | sed 's/^/rule /'
+ip6tables-save | grep '^-' | sed 's/^/rule6 /'
 ip route | sed 's/^/route /'
 ip -o link | sed -e 's/^[0-9]*: //' -e 's/ .*//' -e 's/^/link /'
+docker ps --all --format 'container {{.Names}}'
+docker image ls --format 'image {{.Repository}}:{{.Tag}}'
+docker network ls --format 'network {{.Name}}'
+docker volume ls --format 'volume {{.Name}}'
 ps -eo user:20,comm --no-headers | grep -i -e berth -e caddy | sed 's/^/process /' || true
 `
 /** Backups that the system's own tools keep of account files, and what its units write by themselves. */
@@ -199,14 +203,21 @@ async function operate(
   const berth = (line: string): Promise<Said> => operator.type(deploy, `${trust}${line}`, line)
   await berth(`berth login --with-token --url ${url} </tmp/token`)
   const added = await berth(`berth server add fra-1 --hostname ${SERVER} --no-wait`)
-  const join_ = /^\s*(curl [\s\S]*--token-file -.*)$/m.exec(added.stdout + added.stderr)?.[1]
-  if (!join_) throw new Error(`no join command: ${added.stdout}${added.stderr}`)
+  const command = /curl -fsSLO .*--token-file -/.exec(added.stdout)?.[0]
+  if (!command) throw new Error('the client showed no join command')
   const joined = await operator.type(
     server,
-    `cd /tmp; ${join_}`,
-    join_.replace(/berth_join_\S+/, 'berth_join_…'),
+    `cd /tmp; ${command}`,
+    command.replace(/berth_join_\S+/, 'berth_join_…'),
   )
   for (const line of joined.stderr.trimEnd().split('\n')) say(`  ${line}`)
+  // environments get certificates of the same authority, instead of a public one
+  const folder = '/etc/systemd/system/berth-agent.service.d'
+  const own = `printf '[Service]\\nEnvironment=BERTH_PROXY_TLS=%s\\n' ${outside.pebble.directory} >${folder}/authority.conf`
+  await operator.type(
+    server,
+    `mkdir ${folder} && ${own} && systemctl daemon-reload && systemctl restart berth-agent`,
+  )
   await until('the server', async () => {
     const { stdout } = await deploy.type(`${trust}berth server list --json`)
     return stdout.includes('"online"') || undefined
@@ -218,11 +229,13 @@ async function operate(
     ['hello-docker', 'docker'],
   ]) {
     const repository = `https://${FORGE}/${name}/.git`
+    outside.pebble.names.records.set(`main.${name}.example.com`, server.address)
     await berth(
       `berth project create ${name} --repo ${repository} --domain ${name}.example.com --server fra-1 --recipe ${recipe}`,
     )
     await berth(`berth env create main -p ${name} --branch main --deploy --wait`)
-    const visit = `curl -fsS --resolve main.${name}.example.com:80:${server.address} http://main.${name}.example.com/`
+    const host = `main.${name}.example.com`
+    const visit = `curl -fsS --resolve ${host}:443:${server.address} https://${host}/`
     const seen = await deploy.type(visit)
     say(
       `  ${name}: ${seen.status === 0 ? seen.stdout.replaceAll(/\s+/g, ' ').slice(0, 120) : seen.stderr}`,
@@ -233,10 +246,11 @@ async function operate(
   const { lines } = operator
   say(`${lines} lines, ${after.deployed.toFixed(1)} minutes until both examples are served.`)
 
+  await server.must('rm', '-r', folder) // it was made by hand
   await operator.type(server, 'berth-agent uninstall --yes --purge')
   await operator.type(deploy, `curl -fsSL ${url}/install-cli.sh | sh -s -- --uninstall`)
   await operator.type(deploy, `curl -fsSL ${site}/install-server.sh | sh -s -- --uninstall --purge`)
-  await deploy.must('rm', '-rf', '/root/.config/berth', '/tmp/token', '/tmp/form')
+  await deploy.must('rm', '-r', '/root/.config', '/tmp/token', '/tmp/form') // the person's own
   const left = [
     ...difference('deploy', before.deploy, await listing(deploy)),
     ...difference('fra-1', before.server, await listing(server)),
