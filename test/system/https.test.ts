@@ -4,11 +4,12 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { type ClientRequest, type IncomingMessage, request as plainRequest } from 'node:http'
-import { type RequestOptions, request } from 'node:https'
+import { Agent, type RequestOptions, request } from 'node:https'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import * as tls from 'node:tls'
+import { REST } from '@berth/shared'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { WebSocket } from 'ws'
 import { examine } from '../../control-plane/src/commands/doctor/doctor.ts'
@@ -217,6 +218,31 @@ describe('with a name that leads here', () => {
       expect(pebble.orders).toBe(orders)
     } finally {
       pebble.names.records.set(DOMAIN, '127.0.0.1')
+    }
+  })
+
+  test('silent connections are limited as without TLS; those that wait for a next request stay', async () => {
+    await start()
+    const ca = await pebble.root()
+    const agent = new Agent({ keepAlive: true, ca, servername: DOMAIN, maxFreeSockets: 1_000 })
+    const options = { host: '127.0.0.1', port: ports.https, path: '/health/live', agent }
+    const waiting = (): number => Object.values(agent.freeSockets).flat().length
+    const silent: tls.TLSSocket[] = []
+    try {
+      while (waiting() <= REST.halfOpen) {
+        const open = waiting() // a request takes a connection that waits, so one more each time
+        await Promise.all(Array.from({ length: open + 10 }, () => ask(request, options)))
+      }
+      const kept = waiting()
+      const connect = (): tls.TLSSocket =>
+        tls.connect({ host: '127.0.0.1', port: ports.https, servername: DOMAIN, ca })
+      silent.push(...Array.from({ length: REST.halfOpen + 10 }, connect))
+      for (const socket of silent) socket.on('error', () => {})
+      await Promise.race(silent.map((socket) => once(socket, 'close')))
+      expect(waiting()).toBe(kept)
+    } finally {
+      for (const socket of silent) socket.destroy()
+      agent.destroy()
     }
   })
 

@@ -33,6 +33,7 @@ export class HttpPort {
       server.once('error', reject)
       server.listen({ host, port }, () => {
         server.off('error', reject)
+        server.on('error', () => {}) // of one connection, such as too many open files
         resolve()
       })
     })
