@@ -2,7 +2,7 @@
 // from an ACME authority, one line makes a second one a server, both examples are deployed, and uninstalling leaves
 // nothing behind. Everything is typed as the guide says; the run counts lines and minutes.
 import { execFileSync } from 'node:child_process'
-import { copyFileSync, existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -115,6 +115,7 @@ async function prepare(machine: BootedMachine, { authorities }: Outside): Promis
 }
 
 export async function runInstall(plan: InstallPlan): Promise<InstallResult> {
+  if (process.getuid?.() !== 0) throw new Error('namespaces and bridges need root')
   const folder = mkdtempSync(join(tmpdir(), 'berth-install-'))
   const closing: (() => Promise<void> | void)[] = [
     () => rmSync(folder, { recursive: true, force: true }),
@@ -148,15 +149,25 @@ export async function runInstall(plan: InstallPlan): Promise<InstallResult> {
     plan.say('Starting two machines …')
     const deploy = await boot('deploy', 2)
     const server = await boot('fra-1', 3)
-    await deploy.write(
-      '/root/release.pub',
-      execFileSync('cat', [join(release, 'release.pub')]).toString(),
-    )
+    await deploy.write('/root/release.pub', readFileSync(join(release, 'release.pub'), 'utf8'))
     return await operate(plan, outside, deploy, server)
   } finally {
     for (const close of closing.toReversed()) await close()
   }
 }
+
+interface Run {
+  say: (line: string) => void
+  operator: Operator
+  outside: Outside
+  deploy: BootedMachine
+  server: BootedMachine
+}
+
+const ADDRESS = `https://${DOMAIN}`
+const SITE = `https://${RELEASES}`
+const DROP_IN = '/etc/systemd/system/berth-agent.service.d'
+const TRUST = 'export BERTH_CACERT=/etc/ssl/certs/ca-certificates.crt; '
 
 async function operate(
   { say }: InstallPlan,
@@ -166,96 +177,107 @@ async function operate(
 ): Promise<InstallResult> {
   const before = { deploy: await listing(deploy), server: await listing(server) }
   const operator = new Operator(say)
+  const run: Run = { say, operator, outside, deploy, server }
   const began = performance.now()
   const minutes = (): number => (performance.now() - began) / 60_000
-
-  const site = `https://${RELEASES}`
-  const install = `curl -fsSL ${site}/install-server.sh | sh -s -- --from ${site} --key release.pub --domain ${DOMAIN} --acme-directory ${outside.pebble.directory}`
-  const installed = await operator.type(deploy, `cd; ${install}`, install)
-  for (const line of installed.stderr.trimEnd().split('\n')) {
-    say(`  ${line.replace(/berth_setup_\w+/, 'berth_setup_…')}`)
-  }
-  const [, url, setup] = /(https:\/\/[\w.]+)\/setup#(berth_setup_\w+)/.exec(installed.stderr) ?? []
-  if (url !== `https://${DOMAIN}` || !setup) throw new Error('the installer showed no set-up link')
-  if (!installed.stderr.includes(`HTTPS certificate of ${DOMAIN}: valid`)) {
-    throw new Error('there is no certificate')
-  }
+  const setup = await installControlPlane(run)
   const after = { control_plane: minutes(), server: 0, deployed: 0 }
-
-  // the set-up page, as the browser sends it
-  const form = { token: setup, name: 'Ada', email: 'ada@example.com', organization: 'Acme' }
-  await deploy.write('/tmp/form', JSON.stringify(form))
-  const post = `curl -fsS -H 'content-type: application/json' -d @/tmp/form ${url}/api/setup`
-  const { token } = JSON.parse(await deploy.must('sh', '-c', post)) as { token: string }
-  await deploy.write('/tmp/token', token)
-
-  // the forge has a private address here
-  await operator.type(
-    deploy,
-    `echo BERTH_PRIVATE_GIT_HOSTS=${FORGE} >>/etc/berth/server.env && systemctl restart berth-server`,
-  )
-  await until(
-    'the control plane',
-    async () => (await deploy.type(`curl -fsS ${url}/health/ready`)).status === 0 || undefined,
-  )
-  await operator.type(deploy, `curl -fsSL ${url}/install-cli.sh | sh`)
-  const trust = 'export BERTH_CACERT=/etc/ssl/certs/ca-certificates.crt; '
-  const berth = (line: string): Promise<Said> => operator.type(deploy, `${trust}${line}`, line)
-  await berth(`berth login --with-token --url ${url} </tmp/token`)
-  const added = await berth(`berth server add fra-1 --hostname ${SERVER} --no-wait`)
-  const command = /curl -fsSLO .*--token-file -/.exec(added.stdout)?.[0]
-  if (!command) throw new Error('the client showed no join command')
-  const joined = await operator.type(
-    server,
-    `cd /tmp; ${command}`,
-    command.replace(/berth_join_\S+/, 'berth_join_…'),
-  )
-  for (const line of joined.stderr.trimEnd().split('\n')) say(`  ${line}`)
-  // environments get certificates of the same authority, instead of a public one
-  const folder = '/etc/systemd/system/berth-agent.service.d'
-  const own = `printf '[Service]\\nEnvironment=BERTH_PROXY_TLS=%s\\n' ${outside.pebble.directory} >${folder}/authority.conf`
-  await operator.type(
-    server,
-    `mkdir ${folder} && ${own} && systemctl daemon-reload && systemctl restart berth-agent`,
-  )
-  await until('the server', async () => {
-    const { stdout } = await deploy.type(`${trust}berth server list --json`)
-    return stdout.includes('"online"') || undefined
-  })
+  await setUp(run, setup)
+  await addServer(run)
   after.server = minutes()
-
-  for (const [name, recipe] of [
-    ['hello', 'manual'],
-    ['hello-docker', 'docker'],
-  ]) {
-    const repository = `https://${FORGE}/${name}/.git`
-    outside.pebble.names.records.set(`main.${name}.example.com`, server.address)
-    await berth(
-      `berth project create ${name} --repo ${repository} --domain ${name}.example.com --server fra-1 --recipe ${recipe}`,
-    )
-    await berth(`berth env create main -p ${name} --branch main --deploy --wait`)
-    const host = `main.${name}.example.com`
-    const visit = `curl -fsS --resolve ${host}:443:${server.address} https://${host}/`
-    const seen = await deploy.type(visit)
-    say(
-      `  ${name}: ${seen.status === 0 ? seen.stdout.replaceAll(/\s+/g, ' ').slice(0, 120) : seen.stderr}`,
-    )
-    if (!seen.stdout.includes('Hello from')) operator.failed.push(`${name} is not served`)
-  }
+  await deployExample(run, 'hello', 'manual')
+  await deployExample(run, 'hello-docker', 'docker')
   after.deployed = minutes()
   const { lines } = operator
   say(`${lines} lines, ${after.deployed.toFixed(1)} minutes until both examples are served.`)
-
-  await server.must('rm', '-r', folder) // it was made by hand
-  await operator.type(server, 'berth-agent uninstall --yes --purge')
-  await operator.type(deploy, `curl -fsSL ${url}/install-cli.sh | sh -s -- --uninstall`)
-  await operator.type(deploy, `curl -fsSL ${site}/install-server.sh | sh -s -- --uninstall --purge`)
-  await deploy.must('rm', '-r', '/root/.config', '/tmp/token', '/tmp/form') // the person's own
+  await removeAll(run)
   const left = [
     ...difference('deploy', before.deploy, await listing(deploy)),
     ...difference('fra-1', before.server, await listing(server)),
   ]
   return { lines, minutes: after, left, failed: operator.failed }
+}
+
+/** Returns the token of the set-up link. */
+async function installControlPlane({ say, operator, outside, deploy }: Run): Promise<string> {
+  const line = `curl -fsSL ${SITE}/install-server.sh | sh -s -- --from ${SITE} --key release.pub --domain ${DOMAIN} --acme-directory ${outside.pebble.directory}`
+  const { stderr } = await operator.type(deploy, `cd; ${line}`, line)
+  for (const one of stderr.trimEnd().split('\n')) {
+    say(`  ${one.replace(/berth_setup_\w+/, 'berth_setup_…')}`)
+  }
+  const [, url, token] = /(https:\/\/[\w.]+)\/setup#(berth_setup_\w+)/.exec(stderr) ?? []
+  if (url !== ADDRESS || !token) throw new Error('the installer showed no set-up link')
+  if (!stderr.includes(`HTTPS certificate of ${DOMAIN}: valid`)) {
+    throw new Error('there is no certificate')
+  }
+  return token
+}
+
+const typeBerth = ({ operator, deploy }: Run, line: string): Promise<Said> =>
+  operator.type(deploy, `${TRUST}${line}`, line)
+
+/** The first administrator, and the client. */
+async function setUp(run: Run, setup: string): Promise<void> {
+  const { operator, deploy } = run
+  // the set-up page, as the browser sends it
+  const form = { token: setup, name: 'Ada', email: 'ada@example.com', organization: 'Acme' }
+  await deploy.write('/tmp/form', JSON.stringify(form))
+  const post = `curl -fsS -H 'content-type: application/json' -d @/tmp/form ${ADDRESS}/api/setup`
+  const { token } = JSON.parse(await deploy.must('sh', '-c', post)) as { token: string }
+  await deploy.write('/tmp/token', token)
+  // the forge has a private address here
+  await operator.type(
+    deploy,
+    `echo BERTH_PRIVATE_GIT_HOSTS=${FORGE} >>/etc/berth/server.env && systemctl restart berth-server`,
+  )
+  await until('the control plane', async () => {
+    const { status } = await deploy.type(`curl -fsS ${ADDRESS}/health/ready`)
+    return status === 0 || undefined
+  })
+  await operator.type(deploy, `curl -fsSL ${ADDRESS}/install-cli.sh | sh`)
+  await typeBerth(run, `berth login --with-token --url ${ADDRESS} </tmp/token`)
+}
+
+async function addServer(run: Run): Promise<void> {
+  const { say, operator, outside, deploy, server } = run
+  const added = await typeBerth(run, `berth server add fra-1 --hostname ${SERVER} --no-wait`)
+  const command = /curl -fsSLO .*--token-file -/.exec(added.stdout)?.[0]
+  if (!command) throw new Error('the client showed no join command')
+  const shown = command.replace(/berth_join_\S+/, 'berth_join_…')
+  const joined = await operator.type(server, `cd /tmp; ${command}`, shown)
+  for (const line of joined.stderr.trimEnd().split('\n')) say(`  ${line}`)
+  // environments get certificates of the same authority, instead of a public one
+  const setting = `printf '[Service]\\nEnvironment=BERTH_PROXY_TLS=%s\\n' ${outside.pebble.directory}`
+  await operator.type(
+    server,
+    `mkdir ${DROP_IN} && ${setting} >${DROP_IN}/authority.conf && systemctl daemon-reload && systemctl restart berth-agent`,
+  )
+  await until('the server', async () => {
+    const { stdout } = await deploy.type(`${TRUST}berth server list --json`)
+    return stdout.includes('"online"') || undefined
+  })
+}
+
+async function deployExample(run: Run, name: string, recipe: string): Promise<void> {
+  const { say, operator, outside, deploy, server } = run
+  const host = `main.${name}.example.com`
+  outside.pebble.names.records.set(host, server.address)
+  const from = `--repo https://${FORGE}/${name}/.git --domain ${name}.example.com`
+  await typeBerth(run, `berth project create ${name} ${from} --server fra-1 --recipe ${recipe}`)
+  await typeBerth(run, `berth env create main -p ${name} --branch main --deploy --wait`)
+  const visit = `curl -fsS --resolve ${host}:443:${server.address} https://${host}/`
+  const { status, stdout, stderr } = await deploy.type(visit)
+  say(`  ${name}: ${status === 0 ? stdout.replaceAll(/\s+/g, ' ').slice(0, 120) : stderr}`)
+  if (!stdout.includes('Hello from')) operator.failed.push(`${name} is not served`)
+}
+
+/** What a person made by hand goes by hand. */
+async function removeAll({ operator, deploy, server }: Run): Promise<void> {
+  await server.must('rm', '-r', DROP_IN)
+  await operator.type(server, 'berth-agent uninstall --yes --purge')
+  await operator.type(deploy, `curl -fsSL ${ADDRESS}/install-cli.sh | sh -s -- --uninstall`)
+  await operator.type(deploy, `curl -fsSL ${SITE}/install-server.sh | sh -s -- --uninstall --purge`)
+  await deploy.must('rm', '-r', '/root/.config', '/tmp/token', '/tmp/form')
 }
 
 export async function chaosInstall(plan: Omit<InstallPlan, 'say'>): Promise<number> {
