@@ -59,8 +59,11 @@ interface ProxySettings {
   https: Endpoint | null
   /** UDP port of the edge's name server on loopback. */
   dnsPort: number
-  /** Who signs certificates: a public authority, or Caddy's own (for servers that the internet cannot reach). */
-  tls?: 'internal'
+  /**
+   * Who signs certificates: a public authority, the one with this ACME directory, or Caddy's own (for servers that the
+   * internet cannot reach).
+   */
+  tls?: 'internal' | `https://${string}`
   /** `system`: the distribution's Caddy, although one ships with this agent. */
   caddy?: 'system'
   /** Caddy writes a line for each request; it costs an eighth of the requests that the processor could serve. */
@@ -142,7 +145,7 @@ function readProxy(env: NodeJS.ProcessEnv): ProxySettings {
     http: readEndpoint('BERTH_PROXY_HTTP', http),
     https: https === 'off' ? null : readEndpoint('BERTH_PROXY_HTTPS', https),
     dnsPort,
-    ...(env.BERTH_PROXY_TLS === 'internal' ? { tls: 'internal' as const } : {}),
+    ...readAuthority(env.BERTH_PROXY_TLS),
     ...(env.BERTH_PROXY_CADDY === 'system' ? { caddy: 'system' as const } : {}),
     ...(env.BERTH_PROXY_ACCESS_LOG === 'on' ? { accessLog: true as const } : {}),
     managed: env.BERTH_PROXY !== 'off',
@@ -150,6 +153,17 @@ function readProxy(env: NodeJS.ProcessEnv): ProxySettings {
 }
 
 const isPort = (n: number): boolean => Number.isInteger(n) && n >= 1 && n <= 65_535
+
+const isDirectory = (text: string): text is `https://${string}` =>
+  text.startsWith('https://') && URL.canParse(text)
+
+function readAuthority(given: string | undefined): Pick<ProxySettings, 'tls'> {
+  if (given === undefined || given === '') return {}
+  if (given === 'internal' || isDirectory(given)) return { tls: given }
+  throw new Error(
+    `BERTH_PROXY_TLS must be internal, or the address of an ACME directory (https://…), got ${JSON.stringify(given)}.`,
+  )
+}
 
 function readEndpoint(name: string, text: string): Endpoint {
   const [, address = '', port = ''] = /^(\d+\.\d+\.\d+\.\d+):(\d+)$/.exec(text) ?? []

@@ -1,5 +1,6 @@
 // The configuration of the control plane, from the environment and server.toml (settings/), read once. A bad value stops
 // the start with a message.
+import { existsSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { WEBHOOKS } from './limits/forges.ts'
 import { type ReadSettings, readSettings } from './settings/read.ts'
@@ -41,6 +42,18 @@ export interface TracesConfig {
   headers: Record<string, string>
 }
 
+/** HTTPS that the control plane serves itself. */
+export interface HttpsConfig {
+  domain: string
+  /** Sends people on to HTTPS; the authority looks there. */
+  httpPort: number
+  /** The ACME authority. */
+  directory: string
+  email: string | undefined
+  /** The operator's own, in place of ACME. */
+  files: { certificate: string; key: string } | undefined
+}
+
 export interface Config {
   /** Holds the database (SQLite), logs and, unless configured elsewhere, the key that encrypts secrets. */
   dataDir: string
@@ -53,6 +66,8 @@ export interface Config {
   createKek: boolean
   host: string
   port: number
+  /** Unset: plain HTTP, behind a proxy. */
+  https: HttpsConfig | undefined
   /** What users type; links are built from it. Empty: derived from the bound address. */
   baseUrl: string
   agentHost: string
@@ -125,6 +140,36 @@ function chooseTraces({ tracesUrl: url, tracesHeaders }: Values): TracesConfig |
   return { url, headers: Object.fromEntries(headers) }
 }
 
+/** Also those of IPv6 where the machine has it. Not by its interfaces: the unit forbids the sockets that list them. */
+const everyAddress = (): string => (existsSync('/proc/net/if_inet6') ? '::' : '0.0.0.0')
+
+/** Where it listens, and what people type. */
+function chooseAddress(values: Values): Pick<Config, 'host' | 'port' | 'https' | 'baseUrl'> {
+  const { domain, baseUrl } = values
+  if (domain === undefined) {
+    return {
+      host: values.host ?? '127.0.0.1',
+      port: values.port ?? 7_080,
+      https: undefined,
+      baseUrl,
+    }
+  }
+  const { tlsCertificateFile: certificate, tlsKeyFile: key } = values
+  const port = values.port ?? 443
+  return {
+    host: values.host ?? everyAddress(),
+    port,
+    https: {
+      domain,
+      httpPort: values.httpPort,
+      directory: values.acmeDirectory,
+      email: values.acmeEmail,
+      files: certificate === undefined || key === undefined ? undefined : { certificate, key },
+    },
+    baseUrl: baseUrl || `https://${domain}${port === 443 ? '' : `:${port}`}`,
+  }
+}
+
 export function toConfig({ values, problems }: ReadSettings): Config {
   if (problems.length > 0) throw new Error(problems.join('\n'))
   const dataDir = resolve(values.dataDir)
@@ -134,9 +179,7 @@ export function toConfig({ values, problems }: ReadSettings): Config {
     kekFile: values.kekFile ?? join(dataDir, 'kek'),
     previousKekFile: values.previousKekFile,
     createKek: values.kekFile === undefined,
-    host: values.host,
-    port: values.port,
-    baseUrl: values.baseUrl,
+    ...chooseAddress(values),
     agentHost: values.agentHost,
     agentPort: values.agentPort,
     agentEndpoints: values.agentEndpoints,

@@ -6,6 +6,7 @@ import type { Transfers } from './agents/transfers.ts'
 import type { Clock } from './clock.ts'
 import type { Config } from './config.ts'
 import type { Outbound } from './forges/forges.ts'
+import type { HttpsCertificates } from './https/certificates.ts'
 import type { DownloadTickets } from './identity/download-tickets.ts'
 import type { Identity } from './identity/identity.ts'
 import type { Quotas } from './identity/quotas.ts'
@@ -38,6 +39,8 @@ export interface Context {
   /** What monitoring reads. */
   metrics: Metrics
   traces: Traces
+  /** Of HTTPS that the control plane serves itself; undefined behind a proxy. */
+  certificates: HttpsCertificates | undefined
   installationId: string
   authority: Authority
   secretStore: SecretStore

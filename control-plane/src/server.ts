@@ -2,7 +2,9 @@
 // constructs the parts; all other code receives them.
 import { randomUUID } from 'node:crypto'
 import { existsSync } from 'node:fs'
+import type { Server } from 'node:net'
 import { join } from 'node:path'
+import type { Server as TlsServer } from 'node:tls'
 import { type Logger, pino } from 'pino'
 import { LiveAgents } from './agents/agent-rpc.ts'
 import { Transfers } from './agents/transfers.ts'
@@ -69,6 +71,7 @@ import { installRoutes } from './gateways/rest/servers/install.ts'
 import { serverRoutes } from './gateways/rest/servers/servers.ts'
 import { sshRoutes } from './gateways/rest/ssh/certificates.ts'
 import { openBrowserGateway, type Sockets } from './gateways/trpc/gateway.ts'
+import { openCertificates } from './https/certificates.ts'
 import { DownloadTickets } from './identity/download-tickets.ts'
 import { Quotas } from './identity/quotas.ts'
 import { createIdentity } from './identity/sign-in/auth.ts'
@@ -97,6 +100,8 @@ export interface ControlPlane {
   gateway: AgentGateway
   sockets: Sockets
   baseUrl: string
+  /** With a domain: when the first look at its certificate is over, which may have failed. */
+  certified: Promise<void>
   /** Printed on the console while there is no administrator; never stored in plain text. */
   setupToken: string | undefined
   close(): Promise<void>
@@ -177,6 +182,7 @@ async function startWith(
     log: logger,
     metrics: new Metrics(),
     traces: new Traces(config.traces, installation.installationId, logger),
+    certificates: await openCertificates({ config, authority, clock: time, log: logger }),
     installationId: installation.installationId,
     authority,
     secretStore,
@@ -206,6 +212,9 @@ async function startWith(
   const sockets = openBrowserGateway(ctx, http)
   const bound = await http.listen({ host: config.host, port: config.port })
   ctx.baseUrl ||= bound
+  const certified = ctx.certificates?.start((context) => {
+    ;(http.server as Server as TlsServer).setSecureContext(context)
+  })
   if (ctx.agentEndpoints.length === 0) {
     ctx.agentEndpoints = [`${new URL(ctx.baseUrl).hostname}:${gateway.port}`]
   }
@@ -222,6 +231,7 @@ async function startWith(
     gateway,
     sockets,
     baseUrl: ctx.baseUrl,
+    certified: certified ?? Promise.resolve(),
     setupToken: (await isSetupDone(db)) ? undefined : await renewSetupToken(db),
     async close() {
       ctx.outbound.close() // first, so that requests to forges stop waiting
@@ -231,6 +241,7 @@ async function startWith(
       await stopMailing()
       await sockets.close()
       await http.close()
+      await ctx.certificates?.close()
       await finishResets(ctx)
       await gateway.close()
       await ctx.feed.stop()

@@ -1,17 +1,17 @@
 // kamal-proxy, a peer that switches without loss: started, and told its target, as `kamal deploy` does. It is compiled
 // from its Go module; where Go or the module is missing, the bench says so and goes on without it.
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { delimiter, join } from 'node:path'
+import { join } from 'node:path'
 import { promisify } from 'node:util'
+import { buildGoProgram } from '../fixtures/platform/go-program.ts'
 import { until } from '../fixtures/server/installation.ts'
 import { freePort } from '../fixtures/server/installation-docker.ts'
 
 const run = promisify(execFile)
 const MODULE = 'github.com/basecamp/kamal-proxy'
 const VERSION = 'v0.9.2'
-const BUILD_MS = 600_000
 
 export class KamalProxy {
   readonly #folder: string
@@ -26,13 +26,8 @@ export class KamalProxy {
   /** Undefined where it cannot be compiled. */
   static async build(): Promise<KamalProxy | undefined> {
     const folder = mkdtempSync(join(tmpdir(), 'berth-kamal-'))
-    const PATH = [process.env.PATH, '/usr/local/go/bin'].join(delimiter)
-    const go = (...args: string[]) =>
-      run('go', args, { cwd: folder, env: { ...process.env, PATH }, timeout: BUILD_MS })
     try {
-      writeFileSync(join(folder, 'go.mod'), 'module bench\n')
-      await go('get', `${MODULE}/cmd/kamal-proxy@${VERSION}`)
-      await go('build', '-o', join(folder, 'kamal-proxy'), `${MODULE}/cmd/kamal-proxy`)
+      await buildGoProgram(folder, MODULE, 'cmd/kamal-proxy', VERSION)
       return new KamalProxy(folder, await freePort())
     } catch (error) {
       const [line = ''] = (error as Error).message.split('\n')

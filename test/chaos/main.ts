@@ -1,15 +1,18 @@
 // npm run chaos -- control-plane|agent [--kills 20] [--pauses 2] [--environments 4] [--seed N] [--break NAME]
 // npm run chaos -- docker [--kills 42] [--seed N] [--only runner@build,edge@route]
 // npm run chaos -- restore [--rounds 10] [--seed N] [--break forgets-unknown-attempts]
+// npm run chaos -- install [--release FOLDER] [--root FOLDER]
 // npm run chaos -- disk [--deployments 200] [--environments 10] [--gigabytes 4]
 //
 // Kills the control plane or the agent's daemon with SIGKILL at random moments of running deployments (the agent is
 // also paused until its session times out), then compares with an oracle outside Berth. The last line has the counts;
 // the exit code is 1 on any violation. --break runs a build that is broken on purpose, which the harness must catch.
 // `restore` loses the control plane and continues from a backup that was taken in the middle of deployments. `docker`
-// kills daemon, runner, engine, edge and Caddy in each phase of a deployment; `disk` deploys on a small disk.
+// kills daemon, runner, engine, edge and Caddy in each phase of a deployment; `disk` deploys on a small disk. `install`
+// begins with two empty machines and ends with them.
 import { parseArgs } from 'node:util'
 import { chaosDisk, chaosDocker } from './docker-main.ts'
+import { chaosInstall } from './install.ts'
 import { chaosRestore } from './restore.ts'
 import { BREAKS, countViolations, runChaos } from './run.ts'
 
@@ -17,6 +20,7 @@ const USAGE = `usage: npm run chaos -- control-plane|agent [--kills N] [--pauses
                         [--seed N] [--break ${Object.keys(BREAKS).join('|')}]
        npm run chaos -- docker [--kills N] [--seed N] [--only FAULT@MOMENT,…]
        npm run chaos -- restore [--rounds N] [--seed N] [--break forgets-unknown-attempts]
+       npm run chaos -- install [--release FOLDER] [--root FOLDER]
        npm run chaos -- disk [--deployments N] [--environments N] [--gigabytes N]`
 
 const { positionals, values } = parseArgs({
@@ -31,6 +35,8 @@ const { positionals, values } = parseArgs({
     only: { type: 'string' },
     deployments: { type: 'string', default: '200' },
     gigabytes: { type: 'string', default: '4' },
+    release: { type: 'string' },
+    root: { type: 'string' },
   },
 })
 
@@ -79,6 +85,8 @@ async function main(): Promise<number> {
         seed: Number(values.seed),
         build: BREAKS[values.break ?? ''] ?? {},
       })
+    case 'install':
+      return chaosInstall({ release: values.release, base: values.root })
     case 'disk':
       return chaosDisk({
         deployments: Number(values.deployments),

@@ -23,6 +23,7 @@ import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { addLibraries, layOut } from '../fixtures/docker/images.ts'
 import { until } from '../fixtures/server/installation.ts'
+import { freePort } from '../fixtures/server/installation-docker.ts'
 import { SystemRoot } from '../fixtures/server/system-root.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
@@ -355,6 +356,57 @@ describe.skipIf(!isRoot || process.platform !== 'linux')('a release', () => {
       expect(system.changes()).toEqual([])
       expect(system.run('id', 'berth-server').status).toBe(1)
     }, 120_000)
+
+    test('from an address, signed, with a domain: it may open the ports that HTTPS needs', async () => {
+      const port = await freePort()
+      const site = spawn('busybox', ['httpd', '-f', '-p', `127.0.0.1:${port}`, '-h', out])
+      try {
+        const from = `http://127.0.0.1:${port}`
+        await until('the site', async () => (await fetch(`${from}/SHA256SUMS`)).ok || undefined)
+        system.run('sh', '-c', `curl -fsS ${from}/install-server.sh >/tmp/install-server.sh`)
+        const install = (...argv: string[]) =>
+          system.run('sh', '-c', 'sh -s -- "$@" </tmp/install-server.sh', 'sh', ...argv)
+        release('keygen', join(out, 'stranger'))
+        copyFileSync(`${key}.pub`, join(out, 'release.pub'))
+        const domain = ['--domain', 'deploy.example.com']
+        const wrong: [string[], string][] = [
+          [['--from', from, '--key', '/mnt/stranger.pub', ...domain], 'is not signed with'],
+          [['--from', `${from}/none`, ...domain], 'could not be downloaded'],
+          [['--domain', 'https://deploy.example.com'], '--domain must be a name'],
+          [['--url', 'https://deploy.example.com', ...domain], 'exclude each other'],
+        ]
+        for (const [argv, reason] of wrong) {
+          expect(install(...argv)).toMatchObject({
+            status: 1,
+            stderr: expect.stringContaining(reason),
+          })
+        }
+        expect(system.changes()).toEqual([])
+        const said = install('--from', from, '--key', '/mnt/release.pub', ...domain)
+        expect([said.status, said.stderr]).toEqual([
+          0,
+          expect.stringContaining(`berth-server ${version} is installed`),
+        ])
+        const [program, args] = system.argv(['berth-server', 'serve'])
+        const ports = { BERTH_PORT: '843', BERTH_HTTP_PORT: '842', BERTH_AGENT_PORT: '0' }
+        const authority = { BERTH_ACME_DIRECTORY: 'https://127.0.0.1:1/dir' }
+        const server = await start(program, args, { ...system.env, ...ports, ...authority })
+        expect(server.url).toBe('https://deploy.example.com:843')
+        await until(
+          'the certificate',
+          () => server.said().includes('none new, 127.0.0.1:1 could not be reached') || undefined,
+        )
+        const sent = await fetch('http://127.0.0.1:842/a?b', { redirect: 'manual' })
+        expect(sent.headers.get('location')).toBe('https://deploy.example.com:843/a?b')
+        await end(server)
+        expect(install('--url', 'https://other.example.com', '--from', from).status).toBe(0)
+        expect(system.run('cat', '/etc/berth/server.env').stdout).not.toMatch(/^BERTH_DOMAIN=/m)
+        expect(install('--uninstall', '--purge').status).toBe(0)
+        expect(system.changes()).toEqual([])
+      } finally {
+        site.kill()
+      }
+    }, 240_000)
 
     test('from its Debian package', async () => {
       const deb = `/mnt/berth-server_${version}_${debArch}.deb`

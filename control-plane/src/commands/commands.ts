@@ -21,6 +21,10 @@ const COMMANDS: Record<string, Entry> = {
     summary: 'Check ports, names, clock, disk, mail, database, key and certificates (--json)',
     load: async () => (await import('./doctor/doctor.ts')).doctor,
   },
+  'renew-certificate': {
+    summary: 'Order a new HTTPS certificate now, in place of waiting (with a domain)',
+    load: async () => (await import('./renew-certificate.ts')).renewCertificate,
+  },
   backup: {
     summary: 'Back up database, logs and settings while the control plane runs',
     load: async () => (await import('./backup.ts')).backup,

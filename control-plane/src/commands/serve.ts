@@ -1,5 +1,6 @@
 // `berth-server serve`: runs the control plane until a signal ends it.
 import { toConfig } from '../config.ts'
+import type { Context } from '../context.ts'
 import { startControlPlane } from '../server.ts'
 import { readSettings } from '../settings/read.ts'
 import type { CommandContext } from './command.ts'
@@ -21,6 +22,9 @@ export async function serve({ env, print }: CommandContext): Promise<undefined> 
     const link = `${controlPlane.baseUrl}/setup#${controlPlane.setupToken}`
     print(`No administrator yet. One-time set-up link: ${link}`)
   }
+  void controlPlane.certified.then(() => {
+    for (const line of describeCertificate(controlPlane.ctx)) print(line)
+  })
   const stop = (): void => {
     controlPlane.close().then(
       () => process.exit(0),
@@ -30,4 +34,17 @@ export async function serve({ env, print }: CommandContext): Promise<undefined> 
   process.once('SIGTERM', stop)
   process.once('SIGINT', stop)
   return undefined
+}
+
+/** For the terminal and the installer, which wait for it. */
+function describeCertificate({ certificates, config }: Context): string[] {
+  if (!certificates || !config.https) return []
+  const { until, status } = certificates
+  const name = `HTTPS certificate of ${config.https.domain}`
+  if (until !== undefined && !status.problem) {
+    return [`${name}: valid until ${new Date(until).toISOString().slice(0, 10)}`]
+  }
+  if (!status.problem) return []
+  const { message, fix } = status.problem
+  return [`${name}: none new, ${message}`, `→ ${fix}`]
 }

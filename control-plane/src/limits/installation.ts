@@ -114,6 +114,38 @@ export const DOCTOR = {
   inodes: 10_000,
 } as const
 
+/** HTTPS that the control plane serves itself. */
+export const HTTPS = {
+  /** Renewed with this part of its lifetime left: a month of the usual 90 days, two days of six. */
+  renewPart: 1 / 3,
+  /** After each failure in a row. At most five tries in an hour: public authorities allow five failed ones. */
+  retryMs: [MINUTE, 5 * MINUTE, 15 * MINUTE, 30 * MINUTE, HOUR, 3 * HOUR, 6 * HOUR],
+  /** An authority that limits orders counts for an hour or longer. */
+  limitedMs: HOUR,
+  /** What it may ask for at most; a longer wait would outlast short certificates. */
+  longestWaitMs: DAY,
+  /** How often the running control plane looks whether something is due. */
+  lookMs: 5 * SECOND,
+  /** One request to the authority. */
+  requestMs: 30 * SECOND,
+  answerBytes: MiB,
+  /** Between looks at an order, and how many: five minutes together. */
+  pollMs: SECOND,
+  longestPollMs: 10 * SECOND,
+  polls: 33,
+  /** A try that is under way when the process ends. */
+  stopMs: 5 * SECOND,
+  /** Of an authority's sentence. */
+  messageCharacters: 500,
+  /** Port 80 only sends people on. */
+  redirect: {
+    connections: 1_000,
+    headerBytes: 16 * KiB,
+    requestMs: 10 * SECOND,
+    pathBytes: 4 * KiB,
+  },
+} as const
+
 /** server.toml. */
 export const SETTINGS_FILE = {
   path: '/etc/berth/server.toml',

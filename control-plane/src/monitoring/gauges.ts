@@ -45,15 +45,23 @@ export function addGauges(ctx: Context): void {
   })
   add(
     'berth_certificate_expiry_timestamp_seconds',
-    'When the certificate of the authority, and the first of the agents, end',
+    'When the certificates end: of the authority, the first of the agents, and of HTTPS',
     'of',
     async () => {
       const first = await findFirstCertificateEnd(db)
       const authority = ctx.authority.certificate.notAfter.getTime()
       const values: Values = [[{ of: 'authority' }, authority / 1_000]]
       if (first !== undefined) values.push([{ of: 'agents' }, first / 1_000])
+      const https = ctx.certificates?.until
+      if (https !== undefined) values.push([{ of: 'https' }, https / 1_000])
       return values
     },
+  )
+  add(
+    'berth_certificate_failures',
+    'Failed tries in a row to get the certificate of HTTPS; none behind a proxy',
+    '',
+    async () => (ctx.certificates ? [[{}, ctx.certificates.status.failures]] : []),
   )
   add('berth_subscribers', 'Live streams of people and programs', '', async () => [
     [{}, ctx.feed.size],

@@ -67,7 +67,7 @@ describe('precedence', () => {
 
   test('an empty variable is not set', () => {
     expect(fromFile('port = 1000', { BERTH_PORT: '' }).values.port).toBe(1000)
-    expect(readSettings({ ...NO_FILE, BERTH_PORT: '' }).values.port).toBe(7080)
+    expect(readConfig({ ...NO_FILE, BERTH_PORT: '' }).port).toBe(7080)
   })
 
   test('every kind of value, with sections, lists and numbers as text', () => {

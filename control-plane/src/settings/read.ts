@@ -38,7 +38,7 @@ export function readSettings(env: NodeJS.ProcessEnv): ReadSettings {
   const rows = ROWS.map(([name, setting]) => readOne(name, setting, env, file, problems))
   if (file) problems.push(...unknownKeys(file))
   const values = Object.fromEntries(rows.map(({ name, value }) => [name, value])) as Values
-  problems.push(...contradictions(values))
+  problems.push(...contradictions(values), ...domainContradictions(values))
   const warnings = [...openFile(file, rows), ...misspeltVariables(env)]
   return { file: file?.path, rows, values, problems, warnings }
 }
@@ -56,6 +56,20 @@ function* contradictions(values: Values): Generator<string> {
   }
   if ((values.s3AccessKeyId === undefined) !== (values.s3SecretAccessKey === undefined)) {
     yield 'BERTH_BACKUP_S3_ACCESS_KEY_ID and BERTH_BACKUP_S3_SECRET_ACCESS_KEY must be set together.'
+  }
+}
+
+/** The domain decides what people type. */
+function* domainContradictions(values: Values): Generator<string> {
+  const { domain, baseUrl, tlsCertificateFile, tlsKeyFile } = values
+  const url = baseUrl === '' ? undefined : new URL(baseUrl)
+  if (domain !== undefined && url && (url.protocol !== 'https:' || url.hostname !== domain)) {
+    yield `BERTH_URL (url) must be https://${domain}, or not set, with BERTH_DOMAIN=${domain}.`
+  }
+  if ((tlsCertificateFile === undefined) !== (tlsKeyFile === undefined)) {
+    yield 'BERTH_TLS_CERTIFICATE_FILE and BERTH_TLS_KEY_FILE must be set together.'
+  } else if (tlsCertificateFile !== undefined && domain === undefined) {
+    yield 'BERTH_DOMAIN (domain) must be set with a certificate of your own: the name that it is for.'
   }
 }
 

@@ -1,5 +1,6 @@
 // Every setting of the control plane, once: the start, `berth-server config check` and docs/operations/settings.md read
 // this table. To add one, add a row here, a field of Config, and its use.
+import { isIP } from 'node:net'
 import { scheduleFault } from '@berth/shared/service-file'
 import { FLEET } from '../limits/installation.ts'
 import { checkSender, checkSmtpUrl } from '../mail/smtp-url.ts'
@@ -35,14 +36,23 @@ export const SETTINGS = {
     key: 'data_dir',
     description: 'The folder of the database (SQLite), the logs and the key.',
   }),
-  host: withDefault(text, '127.0.0.1', {
+  domain: optional(form('domain name', checkDomain), {
+    variable: 'BERTH_DOMAIN',
+    key: 'domain',
+    without: 'none, a proxy serves HTTPS',
+    description:
+      'The name under which the control plane itself serves HTTPS, with certificates from ACME.',
+  }),
+  host: optional(text, {
     variable: 'BERTH_HOST',
     key: 'host',
+    without: '127.0.0.1; with a domain, every address',
     description: 'The address of this machine where REST and the dashboard listen.',
   }),
-  port: withDefault(port, 7_080, {
+  port: optional(port, {
     variable: 'BERTH_PORT',
     key: 'port',
+    without: '7080; with a domain, 443',
     description: 'The port of REST and the dashboard.',
   }),
   trustedProxies: withDefault(
@@ -122,6 +132,33 @@ export const SETTINGS = {
     key: 'agents.packages',
     without: '`dist` of the checkout',
     description: 'The folder of packaged agents for new servers.',
+  }),
+  httpPort: withDefault(port, 80, {
+    variable: 'BERTH_HTTP_PORT',
+    key: 'tls.http_port',
+    description: 'With a domain: the port that sends people on to HTTPS, and where ACME looks.',
+  }),
+  acmeDirectory: withDefault(webAddress, 'https://acme-v02.api.letsencrypt.org/directory', {
+    variable: 'BERTH_ACME_DIRECTORY',
+    key: 'tls.acme_directory',
+    description: 'With a domain: the authority that issues certificates, by its directory.',
+  }),
+  acmeEmail: optional(form('mail address', checkEmail), {
+    variable: 'BERTH_ACME_EMAIL',
+    key: 'tls.acme_email',
+    description: 'With a domain: where the authority reaches you.',
+  }),
+  tlsCertificateFile: optional(path, {
+    variable: 'BERTH_TLS_CERTIFICATE_FILE',
+    key: 'tls.certificate_file',
+    without: 'none, ACME issues it',
+    description: 'With a domain: a certificate of your own with its chain, PEM.',
+  }),
+  tlsKeyFile: optional(path, {
+    variable: 'BERTH_TLS_KEY_FILE',
+    key: 'tls.key_file',
+    without: 'none, needed with a certificate of your own',
+    description: 'With a domain: the key of that certificate, PEM.',
   }),
   kekFile: optional(path, {
     variable: 'BERTH_KEK_FILE',
@@ -297,6 +334,23 @@ function checkSchedule(cron: string): void {
 
 function isHeader(one: string): boolean {
   return /^[\w-]+=[\x20-\x7e]+$/.test(one)
+}
+
+const LABEL = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/
+
+function checkDomain(given: string): void {
+  const labels = given.split('.')
+  const isFine = labels.length > 1 && given.length <= 253 && labels.every((one) => LABEL.test(one))
+  if (!isFine || isIP(given) !== 0) {
+    throw new Error(
+      'must be a name such as deploy.example.com, in lower case, without https:// and port',
+    )
+  }
+}
+
+function checkEmail(given: string): void {
+  if (!/^[^\s@<>,]+@[^\s@<>,]+$/.test(given))
+    throw new Error('must be an address such as you@example.com')
 }
 
 function checkMetricsToken(given: string): void {

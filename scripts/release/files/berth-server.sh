@@ -22,7 +22,10 @@ case $here in
     fi
     export BERTH_DATA_DIR="${BERTH_DATA_DIR:-/var/lib/berth-server}"
     if [ "$(id -u)" = 0 ] && [ "${1:-serve}" != upgrade ] && id berth-server >/dev/null 2>&1; then
-      as='setpriv --reuid=berth-server --regid=berth-server --init-groups --inh-caps=-all'
+      # with a domain it listens at the ports 80 and 443, as the unit allows it
+      rights=-all
+      case ${1:-serve} in serve) rights=-all,+net_bind_service ;; esac
+      as="setpriv --reuid=berth-server --regid=berth-server --init-groups --inh-caps=$rights --ambient-caps=$rights"
       export HOME=/var/lib/berth-server
     fi
     ;;

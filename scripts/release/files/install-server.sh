@@ -1,6 +1,8 @@
 #!/bin/sh
 # Installs the Berth control plane on this machine (Debian, Ubuntu and relatives; x64, arm64). Run it as root:
-#   sh install-server.sh [--url https://deploy.example.com]    from the unpacked archive, or beside the archive
+#   sh install-server.sh --domain deploy.example.com           serves HTTPS itself, with certificates from ACME
+#   sh install-server.sh [--url https://deploy.example.com]    behind a proxy that serves HTTPS
+# Both work from the unpacked archive, or beside the archive.
 #   sh install-server.sh --from ADDRESS                        downloads the archive and SHA256SUMS from there
 #   sh install-server.sh --key berth-release.pub               also checks the signature of SHA256SUMS (with openssl)
 #   sh install-server.sh --no-start                            leaves the service as it is
@@ -136,9 +138,15 @@ place_settings() {
   mkdir -p "$data"
   chown "$account:$account" "$data"
   chmod 700 "$data"
-  [ -n "$url" ] || return 0
-  grep -v '^#\{0,1\}BERTH_URL=' "$etc/server.env" >"$scratch/env" || true
-  printf '%s\n' "BERTH_URL=$url" >>"$scratch/env"
+  # one decides about the other: behind a proxy there is a URL, without one there is a domain
+  if [ -n "$url" ]; then set_variable BERTH_URL "$url" BERTH_DOMAIN; fi
+  if [ -n "$domain" ]; then set_variable BERTH_DOMAIN "$domain" BERTH_URL; fi
+  if [ -n "$acme" ]; then set_variable BERTH_ACME_DIRECTORY "$acme" BERTH_ACME_DIRECTORY; fi
+}
+
+set_variable() { # NAME VALUE NAME-THAT-GOES
+  grep -v -e "^#\{0,1\}$1=" -e "^$3=" "$etc/server.env" >"$scratch/env" || true
+  printf '%s\n' "$1=$2" >>"$scratch/env"
   cat "$scratch/env" >"$etc/server.env"
 }
 
@@ -153,6 +161,18 @@ show_setup() {
   say "$line"
   line=$(journalctl -u berth-server -b -o cat --since "@$1" 2>/dev/null | grep -m 1 'berth_setup_' || true)
   [ -z "$line" ] || say "$line"
+  [ -z "$domain" ] || show_certificate "$1"
+}
+
+# An authority needs some seconds. A failure changes nothing here: the control plane tries again by itself.
+show_certificate() {
+  n=0
+  until line=$(journalctl -u berth-server -b -o cat --since "@$1" 2>/dev/null | grep -m 1 -A 1 '^HTTPS certificate of'); do
+    n=$((n + 1))
+    [ "$n" -le 90 ] || { say "there is no certificate yet. Look: berth-server doctor"; return 0; }
+    sleep 1
+  done
+  printf '%s\n' "$line" | sed -n -e '1s/^/berth: /p' -e '2s/^→/berth: →/p' >&2
 }
 
 start_service() {
@@ -171,20 +191,30 @@ start_service() {
 }
 
 main() {
-  url='' from='' key='' start=yes packaged=no remove=no purge=no
+  url='' domain='' acme='' from='' key='' start=yes packaged=no remove=no purge=no
   while [ $# -gt 0 ]; do
     case $1 in
-      --url | --from | --key) [ $# -gt 1 ] || stop "$1 needs a value."; eval "${1#--}=\$2"; shift 2 ;;
+      --url | --domain | --from | --key) [ $# -gt 1 ] || stop "$1 needs a value."; eval "${1#--}=\$2"; shift 2 ;;
+      --acme-directory) [ $# -gt 1 ] || stop "$1 needs a value."; acme=$2; shift 2 ;;
       --no-start) start=no; shift ;;
       --packaged) packaged=yes; shift ;; # the files are those of the Debian package
       --uninstall) remove=yes; shift ;;
       --purge) purge=yes; shift ;;
-      *) stop "unknown option $1. Options: --url, --from, --key, --no-start, --uninstall, --purge." ;;
+      *) stop "unknown option $1. Options: --domain, --acme-directory, --url, --from, --key, --no-start, --uninstall, --purge." ;;
     esac
   done
   [ "$(id -u)" = 0 ] || stop "run this as root (sudo sh install-server.sh ...)."
   case $url in '' | http://* | https://*) ;; *) stop "--url must be an address such as https://deploy.example.com." ;; esac
   case $url in *[!0-9A-Za-z:/._~-]* | */) stop "--url must be an address without a slash at the end." ;; esac
+  case $domain in
+    '') ;;
+    .* | *. | *..* | *[!0-9a-z.-]*) stop "--domain must be a name such as deploy.example.com, in lower case, without https://." ;;
+    *.*) ;;
+    *) stop "--domain must be a name such as deploy.example.com." ;;
+  esac
+  [ -z "$url" ] || [ -z "$domain" ] || stop "--domain and --url exclude each other: a domain is for HTTPS without a proxy."
+  case $acme in '' | https://*) ;; *) stop "--acme-directory must be an address that begins with https://." ;; esac
+  case $acme in *[!0-9A-Za-z:/._~-]*) stop "--acme-directory contains characters that an address does not." ;; esac
   [ "$purge" = no ] || [ "$remove" = yes ] || stop "--purge belongs to --uninstall."
   if [ "$remove" = yes ]; then
     ! [ -e /var/lib/dpkg/info/berth-server.list ] || stop "it was installed as a package. Remove it: apt remove berth-server (or purge)."

@@ -81,6 +81,18 @@ describe('the configuration', () => {
     expect(text).toContain('"delete":["Authorization"]')
   })
 
+  it('names the authority of certificates, if it is not a public one', () => {
+    const https = { address: '0.0.0.0', port: 443 }
+    const proxyOf = (tls?: RenderInput['proxy']['tls']) => ({
+      proxy: { http, https, dnsPort: 15_353, ...(tls ? { tls } : {}) },
+    })
+    expect(render(empty, proxyOf())).not.toContain('"issuers"')
+    expect(render(empty, proxyOf('internal'))).toContain('"issuers":[{"module":"internal"}]')
+    expect(render(empty, proxyOf('https://ca.example.com/dir'))).toContain(
+      '"issuers":[{"module":"acme","ca":"https://ca.example.com/dir"}]',
+    )
+  })
+
   it('has the longest path of a host first', () => {
     const text = render(
       tableOf(

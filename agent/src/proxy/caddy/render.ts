@@ -93,7 +93,9 @@ function renderTls({ proxy, pagePort, version, keys }: RenderInput): Json {
   const question = isAtLeast(version, 2, 8)
     ? { permission: { module: 'http', endpoint } }
     : { ask: endpoint }
-  const issuers = proxy.tls === 'internal' ? { issuers: [{ module: 'internal' }] } : {}
+  const issuer =
+    proxy.tls === 'internal' ? { module: 'internal' } : { module: 'acme', ca: proxy.tls }
+  const issuers = proxy.tls === undefined ? {} : { issuers: [issuer] }
   return { automation: { on_demand: question, policies: [{ on_demand: true, ...issuers }] } }
 }
 

@@ -6,6 +6,7 @@ import { readSettings } from '../../settings/read.ts'
 import { type CommandContext, takesJson } from '../command.ts'
 import { checkClock, checkDatabase, checkMail } from './connections.ts'
 import { type Finding, ok, problem, skipped, warning } from './finding.ts'
+import { checkHttps } from './https.ts'
 import { checkDataFolder, checkFiles, checkKey } from './machine.ts'
 import { checkAddress, checkNames, checkPorts } from './network.ts'
 
@@ -50,9 +51,10 @@ function becomeOwner({ dataDir }: Config): Finding[] {
 export async function examine(config: Config): Promise<Finding[]> {
   const { findings: databaseFindings, database } = await checkDatabase(config)
   const databaseOffset = database?.now === undefined ? undefined : database.now - Date.now()
-  const [ports, names, address, mail, files] = await Promise.all([
+  const [ports, names, https, address, mail, files] = await Promise.all([
     checkPorts(config, database?.caCertificate),
     checkNames(config),
+    checkHttps(config),
     checkAddress(config),
     checkMail(config),
     checkFiles(config),
@@ -70,6 +72,7 @@ export async function examine(config: Config): Promise<Finding[]> {
     checkClock(clock),
     ...ports,
     ...names,
+    ...https,
     ...address.findings,
     mail,
     ...files,

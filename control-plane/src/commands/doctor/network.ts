@@ -1,7 +1,7 @@
 // Checks what the control plane shows to the network: its ports, the names that lead to it, and its HTTPS certificate.
 import { X509Certificate } from 'node:crypto'
 import { lookup } from 'node:dns/promises'
-import { createServer, isIP } from 'node:net'
+import { createServer, connect as dial, isIP } from 'node:net'
 import { networkInterfaces } from 'node:os'
 import { connect, type TLSSocket } from 'node:tls'
 import type { Config } from '../../config.ts'
@@ -9,7 +9,7 @@ import { DOCTOR } from '../../limits/installation.ts'
 import { type Finding, ok, problem, reasonOf, skipped, warning } from './finding.ts'
 
 /** The address at which this machine reaches a listener on `host`. */
-const dialable = (host: string): string =>
+export const dialable = (host: string): string =>
   host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host
 const inUrl = (host: string): string => (host.includes(':') ? `[${host}]` : host)
 const isLoopback = (address: string): boolean => /^(127\.|::1$|localhost$)/.test(address)
@@ -57,14 +57,14 @@ async function readBounded(answer: Response): Promise<Record<string, unknown>> {
   }
 }
 
-function openTls(host: string, port: number): Promise<TLSSocket> {
+export function openTls(host: string, port: number, name = host): Promise<TLSSocket> {
   return new Promise((resolve, reject) => {
     const socket = connect({
       host,
       port,
       rejectUnauthorized: false, // the findings say what is wrong with it
       ALPNProtocols: ['h2', 'http/1.1'],
-      ...(isIP(host) === 0 ? { servername: host } : {}),
+      ...(isIP(name) === 0 ? { servername: name } : {}),
     })
     const timer = setTimeout(() => socket.destroy(new Error('no answer')), DOCTOR.waitMs)
     socket.once('close', () => clearTimeout(timer))
@@ -86,7 +86,28 @@ async function isOurListener(config: Config, ca: string | undefined): Promise<bo
   }
 }
 
-interface Port {
+const takenBy = (subject: string, at: string, port: number, variable: string): Finding =>
+  problem(
+    subject,
+    `another program listens at ${at}`,
+    `Find it with \`ss -ltnp 'sport = :${port}'\` and stop it, or set ${variable} to another port.`,
+  )
+
+/** For ports that this account may not try by listening. */
+function isTaken(host: string, port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = dial({ host: dialable(host), port, timeout: DOCTOR.waitMs })
+    const end = (taken: boolean): void => {
+      socket.destroy()
+      resolve(taken)
+    }
+    socket.once('connect', () => end(true))
+    socket.once('error', () => end(false))
+    socket.once('timeout', () => end(false))
+  })
+}
+
+export interface Port {
   subject: string
   host: string
   port: number
@@ -94,7 +115,7 @@ interface Port {
   isOurs: () => Promise<boolean>
 }
 
-async function checkPort({ subject, host, port, variable, isOurs }: Port): Promise<Finding> {
+export async function checkPort({ subject, host, port, variable, isOurs }: Port): Promise<Finding> {
   const at = `${inUrl(host)}:${port}`
   if (port === 0) return warning(subject, 'each start takes another one', `Set ${variable}.`)
   const code = await tryPort(host, port)
@@ -103,16 +124,14 @@ async function checkPort({ subject, host, port, variable, isOurs }: Port): Promi
       return ok(subject, `${at} is free`)
     case 'EADDRINUSE':
       if (await isOurs()) return ok(subject, `this control plane listens at ${at}`)
-      return problem(
-        subject,
-        `another program listens at ${at}`,
-        `Find it with \`ss -ltnp 'sport = :${port}'\` and stop it, or set ${variable} to another port.`,
-      )
+      return takenBy(subject, at, port, variable)
     case 'EACCES':
+      if (await isOurs()) return ok(subject, `this control plane listens at ${at}`)
+      if (await isTaken(host, port)) return takenBy(subject, at, port, variable)
       return warning(
         subject,
         `this account may not listen at ${at}`,
-        `Set ${variable} to a port from 1024 on, or give the service AmbientCapabilities=CAP_NET_BIND_SERVICE.`,
+        `The unit of a release gives the service this right (AmbientCapabilities=CAP_NET_BIND_SERVICE). Otherwise set ${variable} to a port from 1024 on.`,
       )
     case 'EADDRNOTAVAIL':
     case 'ENOTFOUND':
@@ -139,7 +158,10 @@ export async function checkPorts(config: Config, ca: string | undefined): Promis
       host,
       port,
       variable: 'BERTH_PORT',
-      isOurs: async () => (await askHealth(web).catch(() => undefined)) !== undefined,
+      isOurs: async () =>
+        config.https
+          ? servesName(config, config.https.domain)
+          : (await askHealth(web).catch(() => undefined)) !== undefined,
     }),
     checkPort({
       subject: 'port of agents',
@@ -162,6 +184,18 @@ export async function checkPorts(config: Config, ca: string | undefined): Promis
   return findings
 }
 
+/** Returns whether what listens shows a certificate for the domain, from whichever authority. */
+async function servesName({ host, port }: Config, domain: string): Promise<boolean> {
+  try {
+    const socket = await openTls(dialable(host), port, domain)
+    const seen = socket.getPeerX509Certificate()
+    socket.destroy()
+    return seen?.checkHost(domain) !== undefined
+  } catch {
+    return false
+  }
+}
+
 interface Endpoint {
   host: string
   variable: string
@@ -179,7 +213,7 @@ function endpointsOf({ agentEndpoints, baseUrl }: Config): Endpoint[] {
 
 const hostOf = (url: string): string => new URL(url).hostname.replaceAll(/[[\]]/g, '')
 
-async function resolveName(host: string): Promise<string[]> {
+export async function resolveName(host: string): Promise<string[]> {
   if (isIP(host) !== 0) return [host]
   const late = AbortSignal.timeout(DOCTOR.waitMs)
   const expired = new Promise<never>((_, reject) => {
@@ -229,7 +263,7 @@ export async function checkNames(config: Config): Promise<Finding[]> {
   return [...own, ...(await Promise.all([...wanted.values()].map(checkName)))]
 }
 
-const isOwnAddress = (address: string): boolean =>
+export const isOwnAddress = (address: string): boolean =>
   Object.values(networkInterfaces()).some((all) => all?.some((one) => one.address === address))
 
 /** Asks BERTH_URL as people do; also compares the clock, if another machine answered. */
@@ -239,7 +273,9 @@ export async function checkAddress(
   const { baseUrl } = config
   if (baseUrl === '') return { findings: [], offsetMs: undefined }
   const subject = `address ${baseUrl}`
-  const certificate = baseUrl.startsWith('https:') ? [await checkCertificate(baseUrl)] : []
+  const isOurs = config.https !== undefined // then https.ts checks the certificate
+  const hasProxy = baseUrl.startsWith('https:') && !isOurs
+  const certificate = hasProxy ? [await checkCertificate(baseUrl)] : []
   try {
     const [answer, addresses] = await Promise.all([
       askHealth(baseUrl),
@@ -255,7 +291,9 @@ export async function checkAddress(
     return { findings: [found, ...certificate], offsetMs }
   } catch (error) {
     const message = `nothing answered from here (${reasonOf(error)})`
-    const fix = 'Start the control plane and its proxy, then check the address in a browser.'
+    const fix = isOurs
+      ? 'Start the control plane, then check the address in a browser.'
+      : 'Start the control plane and its proxy, then check the address in a browser.'
     return { findings: [skipped(subject, message, fix), ...certificate], offsetMs: undefined }
   }
 }

@@ -118,6 +118,11 @@ complete_for() { # SHELL NEEDED FILE
 uninstall() {
   rm -f "$bin/berth" "$lib/node" "$lib/${CLIENT_FILE}" "$bash_file" "$zsh_file" "$fish_file"
   [ ! -d "$lib" ] || rmdir "$lib" 2>/dev/null || true
+  # folders that are empty now; others have files of other programs
+  for file in "$bash_file" "$zsh_file" "$fish_file"; do
+    folder=$(dirname "$file")
+    rmdir "$folder" "$(dirname "$folder")" 2>/dev/null || true
+  done
   say "berth was removed. The login stays in ~/.config/berth; 'berth logout' before this would have revoked it."
 }
 

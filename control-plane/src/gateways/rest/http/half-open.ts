@@ -3,6 +3,7 @@
 // again when the next one begins. The oldest are closed first, since those of an honest client complete at once.
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
+import { Server as TlsServer } from 'node:tls'
 import { REST } from '@berth/shared'
 import type { IsTrustedProxy } from '../../../identity/client-address.ts'
 
@@ -75,6 +76,8 @@ class HalfOpen {
   }
 }
 
+const nameOf = ({ remoteAddress, remotePort }: Socket): string => `${remoteAddress} ${remotePort}`
+
 const hasBody = ({ headers }: IncomingMessage): boolean =>
   headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0
 
@@ -84,6 +87,21 @@ export function boundHalfOpen(server: Server, isTrusted: IsTrustedProxy): () => 
   server.on('connection', (socket: Socket) => {
     if (!isTrusted(socket.remoteAddress ?? '')) half.begin(socket)
   })
+  // with TLS, requests name another socket than the connection; they have the address and port in common
+  const handshakes = new Map<string, Socket>()
+  if (server instanceof TlsServer) {
+    server.on('connection', (socket: Socket) => {
+      const name = nameOf(socket)
+      handshakes.set(name, socket)
+      socket.once('close', () => handshakes.delete(name))
+    })
+    server.on('secureConnection', (socket) => {
+      const before = handshakes.get(nameOf(socket))
+      handshakes.delete(nameOf(socket))
+      if (before) half.whole(before)
+      if (!isTrusted(socket.remoteAddress ?? '')) half.begin(socket)
+    })
+  }
   server.on('request', (request: IncomingMessage, response: ServerResponse) => {
     const { socket } = request
     response.once('close', () => half.idle(socket))

@@ -1,6 +1,7 @@
 // The HTTP server: one Fastify with zod, one error shape, one not-found answer, the headers of every answer. Routes are
 // thin and have their own files; this file holds what applies to all of them.
 import { hash } from 'node:crypto'
+import type { ServerOptions } from 'node:http'
 import type { Socket } from 'node:net'
 import { AppError, REST, VERSION } from '@berth/shared'
 import Fastify, { type FastifyReply, type FastifyRequest, type RouteOptions } from 'fastify'
@@ -29,13 +30,7 @@ export function buildHttp(ctx: Context): Api {
     bodyLimit: REST.bodyBytes,
     requestTimeout: REST.requestMs,
     keepAliveTimeout: REST.idleMs,
-    http: {
-      maxHeaderSize: REST.headerBytes,
-      headersTimeout: REST.headersMs,
-      connectionsCheckingInterval: REST.timesMs,
-      // any other Upgrade (h2c) is a request that may be ignored
-      shouldUpgradeCallback: ({ headers }) => headers.upgrade?.toLowerCase() === 'websocket',
-    },
+    ...listenerOptions(ctx),
     forceCloseConnections: true, // after drain.ts, close() must not wait for idle connections and streams
     routerOptions: { maxParamLength: 5_000 },
     genReqId: requestId,
@@ -110,6 +105,21 @@ function reportRequest(
   const times = { startMs: endMs - elapsedTime, endMs }
   const traceParent = request.headers.traceparent
   ctx.traces.request({ id, method, route, status, traceParent, ...times })
+}
+
+/** Plain HTTP behind a proxy, or HTTPS. */
+function listenerOptions({ certificates }: Context): { http: ServerOptions } {
+  const options: ServerOptions = {
+    maxHeaderSize: REST.headerBytes,
+    headersTimeout: REST.headersMs,
+    connectionsCheckingInterval: REST.timesMs,
+    // any other Upgrade (h2c) is a request that may be ignored
+    shouldUpgradeCallback: ({ headers }) => headers.upgrade?.toLowerCase() === 'websocket',
+  }
+  if (!certificates) return { http: options }
+  const https = { ...options, ...certificates.context, handshakeTimeout: REST.headersMs }
+  // its type differs by the kind of server, which nothing here depends on
+  return { https } as object as { http: ServerOptions }
 }
 
 const A_YEAR = 'max-age=31536000'
