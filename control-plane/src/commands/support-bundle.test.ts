@@ -16,6 +16,7 @@ test('it says what is set up, and holds no secret', async () => {
     BERTH_SMTP_URL: 'smtp://berth:canary%2Fmail@127.0.0.1:1',
     BERTH_LEGACY_WEBHOOK_SECRET: 'canary-webhook',
     BERTH_METRICS_TOKEN: 'canary-metrics-token',
+    BERTH_TRACES_HEADERS: 'authorization=canary-collector',
     BERTH_BACKUP_S3_SECRET_ACCESS_KEY: 'canary-storage',
   }
   const secret = ROWS.filter(([, row]) => row.secret).map(([, row]) => row.variable)
