@@ -83,18 +83,30 @@ class Watch {
   }
 
   async verdict(): Promise<Exclude<Verdict, { do: 'wait' }>> {
-    const began = performance.now()
+    let began = performance.now()
     let activeSince: number | undefined
+    let ends = 0
+    let wasActive = false
     for (;;) {
       const now = performance.now()
       const starts = readStarts(this.#root)
       const living = starts.filter((pid) => this.#isAlive(pid))
       const status = readStatus(this.#settings)
       const isNew = status !== undefined && this.#slotOf(status.pid) === this.#update.to.slot
-      if (isNew && status.phase === 'active') activeSince ??= now
+      if (starts.length - living.length > ends) {
+        // the next start has to prove itself from the beginning
+        ends = starts.length - living.length
+        began = now
+        activeSince = undefined
+      }
+      if (isNew && status.phase === 'active') {
+        activeSince ??= now
+        wasActive = true
+      }
       const verdict = judge({
         elapsedMs: now - began,
-        ends: starts.length - living.length,
+        ends,
+        wasActive,
         isAlive: living.length > 0,
         activeForMs: activeSince === undefined ? undefined : now - activeSince,
         stayMs: this.#settings.updateStayMs ?? UPDATES.stayMs,

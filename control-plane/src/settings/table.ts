@@ -123,6 +123,12 @@ export const SETTINGS = {
     without: '`dist` of the checkout',
     description: 'The folder of packaged agents for new servers.',
   }),
+  agentUpgrades: withDefault(choice('manual', 'automatic'), 'manual', {
+    variable: 'BERTH_AGENT_UPGRADES',
+    key: 'agents.upgrades',
+    description:
+      'With `automatic`, a new version of the control plane upgrades the agents of all servers, in waves.',
+  }),
   kekFile: optional(path, {
     variable: 'BERTH_KEK_FILE',
     key: 'keys.file',
