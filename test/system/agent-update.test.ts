@@ -5,7 +5,12 @@ import { join } from 'node:path'
 import type { AgentRollout, AgentUpdates, Server } from '@berth/shared/api'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { until } from '../fixtures/server/installation.ts'
-import { type BuiltRelease, buildRelease, installVersion } from '../fixtures/server/releases.ts'
+import {
+  type BuiltRelease,
+  buildRelease,
+  CRASHING_AGENT,
+  installVersion,
+} from '../fixtures/server/releases.ts'
 import { type InstalledAgent, Upgradable } from '../fixtures/server/upgradable.ts'
 
 const isRoot = process.getuid?.() === 0
@@ -24,11 +29,7 @@ describe.skipIf(!isRoot || process.platform !== 'linux')('an agent', () => {
       from: 'tree',
       version: '1.90.2',
       counter: 3_000,
-      change: {
-        file: 'agent/src/agent.ts',
-        find: '  const running = link.run()\n',
-        replace: '  setTimeout(() => process.exit(3), 1_500)\n  const running = link.run()\n',
-      },
+      changes: [CRASHING_AGENT],
     })
     platform = await Upgradable.open(old)
     agent = await platform.addAgent(old, 'one')
