@@ -88,7 +88,7 @@ export function readStarts(root: string): number[] {
   }
 }
 
-/** Undefined: it ended, or it belongs to somebody else. */
+/** Undefined: it ended, or belongs to another account. */
 export function readProgram(pid: number): string | undefined {
   try {
     return readlinkSync(`/proc/${pid}/exe`).replace(/ \(deleted\)$/, '')

@@ -161,7 +161,7 @@ export const UPGRADE = {
   /** For the old version to answer again after a return. */
   backMs: MINUTE,
   stopMs: 30 * SECOND,
-  /** Whatever keeps it running has this long to start it again; then the upgrade does. */
+  /** A service manager has this long to start it again; then the upgrade does. */
   restartMs: 10 * SECOND,
   pollMs: 200,
   downloadMs: 30 * MINUTE,

@@ -1,5 +1,5 @@
 // Stops and starts the control plane of an installation. Where systemd runs its unit, systemctl does it. Elsewhere a file
-// makes the launcher wait, so that whatever restarts the program cannot start it too early; if nothing restarts it, we do.
+// makes the launcher wait, so that a service manager cannot start it too early; if nothing restarts it, the upgrade does.
 import { execFile, spawn } from 'node:child_process'
 import { copyFileSync, existsSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
