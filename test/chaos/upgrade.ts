@@ -30,7 +30,7 @@ export interface UpgradeResult {
   asked: number
   unanswered: string[]
   upgraded: number
-  /** From the start of a release that crashes until everything was back; undefined: it never was. */
+  /** From the stop of the good version, or the offer of a bad one, until everything was back; undefined: it never was. */
   serverBackMs: number | undefined
   agentBackMs: number | undefined
 }
@@ -218,7 +218,11 @@ class UpgradeRun {
     await Promise.all(this.#visits)
   }
 
-  async #upgrade({ folder }: BuiltRelease): Promise<{ code: number; text: string }> {
+  /** `stopping`: called when the running version is about to be stopped. */
+  async #upgrade(
+    { folder }: BuiltRelease,
+    stopping: () => void = () => {},
+  ): Promise<{ code: number; text: string }> {
     const platform = this.#platform
     const program = join(platform.serverOpt, 'current/bin/berth-server')
     const child = spawn(program, ['upgrade', '--from', folder], {
@@ -228,6 +232,7 @@ class UpgradeRun {
     let text = ''
     for (const stream of [child.stdout, child.stderr]) {
       stream.on('data', (chunk) => {
+        if (!text.includes('Stopping') && String(chunk).includes('Stopping')) stopping()
         text += chunk
       })
     }
@@ -281,8 +286,10 @@ class UpgradeRun {
   }
 
   async tryServer(broken: BuiltRelease, before: BuiltRelease): Promise<void> {
-    const began = performance.now()
-    const { code, text } = await this.#upgrade(broken)
+    let began = 0
+    const { code, text } = await this.#upgrade(broken, () => {
+      began = performance.now()
+    })
     const { version } = await this.#platform.get<{ version: string }>('/api/health')
     if (code === 1 && version === before.version) {
       this.result.serverBackMs = performance.now() - began

@@ -87,6 +87,9 @@ export const UPDATES = {
   unpackMs: 5 * MINUTE,
   /** No byte for this long ends the download; the next session resumes it. */
   idleMs: 30 * SECOND,
+  /** Downloads of one session, and the pause between them. */
+  tries: 5,
+  againMs: 5 * SECOND,
   /** An unpacked package is up to four times as large as its archive. */
   spaceFactor: 5,
 } as const

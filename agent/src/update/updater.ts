@@ -13,6 +13,7 @@ import {
 } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
 import { VERSION } from '@berth/shared'
 import type { AgentPackage } from '@berth/shared/release'
 import { AgentUpdatedSchema, type UpdateAgent } from '@berth/shared/wire'
@@ -135,7 +136,7 @@ export class AgentUpdates {
     if (this.#isBusy || readUpdate(settings)?.updateId === offer.updateId) return
     if (readUpdate(settings)?.phase === 'switching') return
     this.#isBusy = true
-    this.#answer(offer, offerer)
+    this.#answerPatiently(offer, offerer)
       .catch((error: unknown) => {
         if (error instanceof TryAgain) log.info({ reason: error.message }, 'the update waits')
         else this.#refuse(offer, '', (error as Error).message)
@@ -143,6 +144,18 @@ export class AgentUpdates {
       .finally(() => {
         this.#isBusy = false
       })
+  }
+
+  /** A broken download continues where it was; after some tries, or without its session, the next offer does that. */
+  async #answerPatiently(offer: UpdateAgent, offerer: Offerer): Promise<void> {
+    for (let left = UPDATES.tries; ; left--) {
+      try {
+        return await this.#answer(offer, offerer)
+      } catch (error) {
+        if (!(error instanceof TryAgain) || left <= 1) throw error
+        await delay(UPDATES.againMs, undefined, { ref: false })
+      }
+    }
   }
 
   #refuse(offer: UpdateAgent, version: string, message: string): void {

@@ -156,8 +156,8 @@ export const TRACES = {
 export const UPGRADE = {
   /** Until the new version is ready, unless the operator says otherwise; with the way back it stays below a minute. */
   readyMs: 40 * SECOND,
-  /** Ends of the new version before it counts as broken. */
-  ends: 3,
+  /** Ends of the new version before it counts as broken; one may be chance. */
+  ends: 2,
   /** For the old version to answer again after a return. */
   backMs: MINUTE,
   stopMs: 30 * SECOND,

@@ -16,6 +16,8 @@ take() { # a line of server.env
 # Where systemd runs the service, its unit does that with root's rights.
 root=$here/../..
 if [ "${1:-serve}" = serve ] && [ -e "$root/upgrade.json" ] && [ -z "${BERTH_UPGRADE_SEEN:-}" ]; then
+  # where we may not write, the upgrade waits a while instead
+  { echo $$ >"$root/held"; } 2>/dev/null || true
   while [ -e "$root/hold" ] && [ -d "/proc/$(cat "$root/hold")" ]; do sleep 0.2; done
   [ ! -w "$root" ] || "$here/node" "$here/../lib/berth-server.mjs" upgrade --resume
   BERTH_UPGRADE_SEEN=1 exec "$root/current/bin/berth-server" "$@"

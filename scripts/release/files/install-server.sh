@@ -107,7 +107,7 @@ place_files() {
   before=$(readlink "$opt/current" || true)
   before=${before##*/}
   mkdir -p "$opt"
-  rm -rf "$opt/.new" "$opt/upgrade.json" "$opt/hold"
+  rm -rf "$opt/.new" "$opt/upgrade.json" "$opt/hold" "$opt/held"
   cp -R "$source" "$opt/.new"
   chown -R 0:0 "$opt/.new"
   rm -rf "$folder.old"

@@ -82,8 +82,7 @@ async function follow(
         const { value } = await api.get('/api/agent_updates', AgentUpdates)
         const found = value.rollouts.find(({ id }) => id === begun.id)
         failures = 0
-        if (found?.state !== 'running')
-          return { value: found ?? begun, raw: found ?? begun }
+        if (found?.state !== 'running') return { value: found ?? begun, raw: found ?? begun }
         const now = describeRollout(found)
         if (now !== said) await screen.note(now)
         said = now

@@ -18,6 +18,19 @@ export interface Service {
 }
 
 export const holdFile = (root: string): string => join(root, 'hold')
+/** A start that waits at the hold leaves its pid here. */
+const heldFile = (root: string): string => join(root, 'held')
+
+/** The launcher of this version set these to its own folder; another version has its own. */
+export function cleanEnvironment(env: NodeJS.ProcessEnv, root: string): NodeJS.ProcessEnv {
+  const { BERTH_AGENT_PACKAGES: packages, BERTH_DASHBOARD_DIR: dashboard, ...rest } = env
+  const isOwn = (path: string | undefined): boolean => path?.startsWith(`${root}/`) === true
+  return {
+    ...rest,
+    ...(isOwn(packages) ? {} : { BERTH_AGENT_PACKAGES: packages }),
+    ...(isOwn(dashboard) ? {} : { BERTH_DASHBOARD_DIR: dashboard }),
+  }
+}
 
 export function openService(root: string, dataDir: string): Service {
   const isUnit = root === '/opt/berth-server' && existsSync('/run/systemd/system')
@@ -57,6 +70,7 @@ class HeldService implements Service {
   }
 
   async stop(): Promise<void> {
+    rmSync(heldFile(this.#root), { force: true })
     writeFileSync(holdFile(this.#root), `${process.pid}\n`)
     const running = readRunning(this.#dataDir)
     if (!running || !isAlive(running)) return
@@ -73,7 +87,7 @@ class HeldService implements Service {
     if (!this.#wasRunning) return
     for (const end = Date.now() + UPGRADE.restartMs; Date.now() < end; ) {
       const running = readRunning(this.#dataDir)
-      if (running && isAlive(running)) return
+      if ((running && isAlive(running)) || existsSync(heldFile(this.#root))) return
       await delay(UPGRADE.pollMs)
     }
     // nothing restarts it here: its output goes on in a file of its data
@@ -81,6 +95,7 @@ class HeldService implements Service {
     spawn(join(this.#root, 'current/bin/berth-server'), ['serve'], {
       detached: true,
       stdio: ['ignore', output, output],
+      env: cleanEnvironment(process.env, this.#root),
       cwd: '/',
     }).unref()
   }

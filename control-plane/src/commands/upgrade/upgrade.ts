@@ -30,7 +30,7 @@ import {
 } from './journal.ts'
 import { type CheckedRelease, findRelease } from './release-source.ts'
 import { isAlive, readRunning } from './running.ts'
-import { holdFile, openService, type Service } from './service.ts'
+import { cleanEnvironment, holdFile, openService, type Service } from './service.ts'
 import {
   dropOldSlots,
   findInstallation,
@@ -164,11 +164,11 @@ async function perform(
   file: string,
 ): Promise<string> {
   const program = join(root, version, 'bin/berth-server')
-  const { stdout } = await run(program, [command, file], { env }).catch(
-    (error: Error & { stderr?: string }) => {
-      throw new Error(error.stderr?.trim().replace(/^error: /, '') || error.message)
-    },
-  )
+  const { stdout } = await run(program, [command, file], {
+    env: cleanEnvironment(env, root),
+  }).catch((error: Error & { stderr?: string }) => {
+    throw new Error(error.stderr?.trim().replace(/^error: /, '') || error.message)
+  })
   return stdout.trim()
 }
 
@@ -247,7 +247,8 @@ async function waitUntilReady(
       pid = running.pid
       starts += 1
     }
-    if (starts > UPGRADE.ends) return `it ended ${starts - 1} times`
+    const ends = starts - (running && isAlive(running) ? 1 : 0)
+    if (ends >= UPGRADE.ends) return `it ended ${ends} times`
     const found = await ask(url)
     if (found === version) return undefined
     said =

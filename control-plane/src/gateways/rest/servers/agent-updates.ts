@@ -9,7 +9,7 @@ export function agentUpdateRoutes(api: Api, ctx: Context): void {
   api.get(
     '/api/agent_updates',
     {
-      config: { needs: 'read' },
+      config: { needs: 'token' },
       schema: {
         summary: 'Whether agents can be upgraded, and the last rollouts',
         response: { 200: AgentUpdates },
