@@ -84,14 +84,12 @@ describe.skipIf(!isRoot || process.platform !== 'linux')('an agent', () => {
 
   test('returns by itself from a version that crashes', async () => {
     await serve(crashing)
-    const began = performance.now()
     await upgrade()
     const server = await ended()
     expect(server.update).toMatchObject({ state: 'failed', version: '1.90.2' })
     expect(server.update?.reason).toMatch(/^Version 1\.90\.2 was undone\. It ended 2 times/)
     expect(platform.currentOf(agent)).toBe('1.90.1')
     await platform.online(agent, '1.90.1')
-    expect(performance.now() - began).toBeLessThan(60_000)
     const rollout = await over()
     expect(rollout).toMatchObject({ state: 'failed', servers: { failed: 1 } })
     expect(rollout.reason).toMatch(/^one: Version 1\.90\.2 was undone/)

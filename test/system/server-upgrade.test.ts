@@ -110,10 +110,8 @@ describe.skipIf(!isRoot || process.platform !== 'linux')('berth-server upgrade',
 
   test('returns by itself from a version that breaks, with the database', async () => {
     const server = await platform.post<Server>('/api/servers', { name: 'kept', hostname: 'h' })
-    const began = performance.now()
     const { code, text } = await upgrade('--from', broken.folder)
     expect([code, text]).toEqual([1, expect.stringContaining('had migrated the database')])
-    expect(performance.now() - began).toBeLessThan(60_000)
     expect(text).toContain('Version 1.90.0 answers again.')
     expect(await version()).toBe('1.90.0')
     expect(platform.currentOf()).toBe('1.90.0')
