@@ -75,10 +75,13 @@ export async function upgrade({ args, env, print }: CommandContext): Promise<num
   refusePackage(root)
   const readyMs = values.wait === undefined ? UPGRADE.readyMs : readSeconds(values.wait)
   if (isInProgress(root)) throw new Error('Another upgrade is running.')
-  if (readJournal(root))
+  // before its switch, an interrupted one has changed nothing
+  if (readJournal(root)?.phase === 'prepared') await resume(steps)
+  if (readJournal(root)) {
     throw new Error(
       'An earlier upgrade was interrupted. Restart the control plane, which ends it, then try again.',
     )
+  }
   const key = readKey(values.key, join(root, installation.current))
   const scratch = mkdtempSync(join(root, '.upgrading-'))
   try {
