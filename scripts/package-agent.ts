@@ -18,6 +18,9 @@ import {
   root,
 } from './packaging.ts'
 
+/** By name: the release's public key, its version and counter. */
+export type ReleaseFiles = Record<string, string>
+
 /** Loaded at run time from files next to the bundle, because they contain machine code or read their own files. */
 const BESIDE = ['better-sqlite3', 'node-pty']
 
@@ -54,9 +57,22 @@ export async function bundleAgent(folder: string): Promise<void> {
   await bundle('agent/src/ssh/sessions/session-main.ts', join(folder, 'ssh-session.cjs'))
 }
 
+/** More than the updater ever allows, so this is only for one that was killed. */
+const STARTS = 10
+
 const LAUNCHER = `#!/bin/sh
-# Starts the agent with the Node.js it was shipped with.
+# Starts the agent with the Node.js it was shipped with. While an update is being tried, each start of the daemon is
+# counted; the last resort after many is the version before, also if nothing of this one works.
 here=$(dirname -- "$(readlink -f -- "$0")")
+root=$here/../..
+if [ "\${1:-}" = run ] && [ -e "$root/updating" ]; then
+  echo $$ >>"$root/updating"
+  if [ "$(wc -l <"$root/updating")" -gt ${STARTS} ] && before=$(readlink "$root/previous"); then
+    ln -sfn "$before" "$root/.current" && mv -T "$root/.current" "$root/current"
+    rm -f "$root/updating"
+    exec "$root/current/bin/berth-agent" "$@"
+  fi
+fi
 export MALLOC_ARENA_MAX=${AGENT_ENV.MALLOC_ARENA_MAX}
 exec "$here/node" ${AGENT_FLAGS.join(' ')} "$here/../lib/berth-agent.cjs" "$@"
 `
@@ -94,7 +110,12 @@ export async function packageAgentIfStale(): Promise<void> {
   if (!isFresh || readFileSync(stamp, 'utf8') !== contentHash()) await packageAgent()
 }
 
-export async function fillAgent(folder: string, parts: PlatformParts): Promise<void> {
+/** `release`: what makes an installed agent update itself; absent for a package that belongs to no release. */
+export async function fillAgent(
+  folder: string,
+  parts: PlatformParts,
+  release?: ReleaseFiles,
+): Promise<void> {
   await mkdir(join(folder, 'bin'), { recursive: true })
   await bundleAgent(join(folder, 'lib'))
   await writeFile(join(folder, 'lib/package.json'), '{"type":"module"}\n')
@@ -104,4 +125,7 @@ export async function fillAgent(folder: string, parts: PlatformParts): Promise<v
   await cp(parts.node, join(folder, 'bin/node'), { dereference: true })
   if (parts.caddy) await cp(parts.caddy, join(folder, 'bin/caddy'))
   await writeFile(join(folder, 'bin/berth-agent'), LAUNCHER, { mode: 0o755 })
+  for (const [name, text] of Object.entries(release ?? {})) {
+    await writeFile(join(folder, name), text)
+  }
 }

@@ -34,6 +34,7 @@ import { keepLogs } from './service-logs/retention.ts'
 import type { AgentSettings } from './settings.ts'
 import { SSH_SWITCHED_OFF, SshSide } from './ssh/ssh-service.ts'
 import { keepServicesUp } from './supervise/revival.ts'
+import { AgentUpdates } from './update/updater.ts'
 
 export type { Executor, RunnerProcess, SpawnRequest } from './attempts/executor.ts'
 export { type AgentSettings, readSettings } from './settings.ts'
@@ -88,6 +89,7 @@ export async function startAgent(
       ...createArtifactAnswerers(settings, log),
       openContainerLogs: createLogAnswerer(settings, log),
     },
+    onUpdate: (offer, offerer) => parts.updates.offered(offer, offerer),
     onEdge: (reported) => parts.edge?.report(reported),
     ...(parts.ssh ? { onTrust: () => (parts.ssh as SshSide).trust() } : {}),
     onPhase(phase, endpoint) {
@@ -180,7 +182,9 @@ function openParts(
   const isOn = options.ssh && settings.ssh.mode !== 'off'
   const ssh = isOn ? new SshSide({ ...own, bootId, onState }) : undefined
   if (options.ssh && !ssh) onState(SSH_SWITCHED_OFF)
-  return { ...own, host, edge, observations, ssh }
+  const updates = new AgentUpdates({ settings, program, journal, clock, log })
+  if (updates.isPossible) host.noteUpdates()
+  return { ...own, host, edge, observations, ssh, updates }
 }
 
 /** Adopts what ran while no daemon did, before anything is reported. Returns a function that releases everything. */
@@ -189,12 +193,13 @@ async function openUp(
   showStatus: () => void,
   { firewall }: AgentOptions,
 ): Promise<() => void> {
-  const { journal, clock, executor, manager, spools, host, log, edge, ssh } = parts
+  const { journal, clock, executor, manager, spools, host, log, edge, ssh, updates } = parts
   const timers: NodeJS.Timeout[] = []
   let letGo: () => void = () => undefined
   const release = (): void => {
     for (const timer of timers) clearInterval(timer)
     letGo()
+    updates.close()
     edge?.close()
     ssh?.close()
     executor.close?.()
@@ -225,6 +230,7 @@ async function openUp(
   }
   timers.push(setTimeout(upkeep, DAEMON.sweepMs), setInterval(upkeep, DAEMON.factsMs))
   executor.prepare?.()
+  updates.open()
   ssh?.open()
   const proxy = edge ? [keepProxyUp({ ...parts, onStarted: () => void host.look() })] : []
   const services = keepServicesUp({

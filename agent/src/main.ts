@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 // berth-agent: one program, several processes. `run` is the daemon; it or its children start `runner`, `supervise`,
-// `collect`, `read-static` and `edge`, which load none of its code. Exit codes: 0 done, 1 refused or broken (reason on
+// `collect`, `read-static`, `edge` and `updater`, which load none of its code. Exit codes: 0 done, 1 refused or broken (reason on
 // stderr), 2 wrong usage, 78 locked out by the control plane (the service manager must not restart it).
 import { VERSION } from '@berth/shared'
 import { closeInherited } from './machine/process/descriptors.ts'
@@ -116,6 +116,11 @@ async function main([command, ...rest]: string[]): Promise<number> {
       if (rest.length > 0) return usage()
       const { runEdge } = await import('./proxy/edge/edge-process.ts')
       return runEdge(settings)
+    }
+    case 'updater': {
+      if (!only) return usage()
+      const { runUpdater } = await import('./update/watch.ts')
+      return runUpdater(settings, only)
     }
     case 'setup': {
       if (only !== 'proxy' && only !== 'proxy-account') return usage()

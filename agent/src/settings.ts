@@ -16,6 +16,8 @@ export interface AgentSettings {
   gitFolders?: boolean
   /** Tests: how long a started process must stay up before it counts. */
   proofMs?: number
+  /** Tests: how long a new version of the agent must stay up before it is kept. */
+  updateStayMs?: number
   /** Where mise is, if not in a system folder; it installs the tools of manual environments. */
   mise?: string
   /** The range for `port: auto`; several agents on one machine need separate ranges. */
@@ -93,6 +95,9 @@ export function readSettings(env: NodeJS.ProcessEnv): AgentSettings {
     gitFolders: env.BERTH_TEST_GIT_FILE === '1',
     ...(env.BERTH_MISE ? { mise: env.BERTH_MISE } : {}),
     ...(env.BERTH_TEST_PROOF_MS ? { proofMs: Number(env.BERTH_TEST_PROOF_MS) } : {}),
+    ...(env.BERTH_TEST_UPDATE_STAY_MS
+      ? { updateStayMs: Number(env.BERTH_TEST_UPDATE_STAY_MS) }
+      : {}),
     ...readPortRange(env.BERTH_PORT_RANGE),
     dockerSocket: /^unix:\/\/(.+)$/.exec(env.DOCKER_HOST ?? '')?.[1] ?? '/var/run/docker.sock',
     owner: env.BERTH_OWNER ?? accountPrefix,

@@ -97,6 +97,8 @@ export interface Config {
   traces: TracesConfig | undefined
   /** Folder of packaged agents (`npm run bundle`), offered to new servers. */
   agentPackages: string
+  /** Whether a new version of the control plane upgrades the agents by itself. */
+  agentUpgrades: 'manual' | 'automatic'
   /** The built dashboard (`npm run build:dashboard`). */
   dashboardDir: string
   /** Of pino. */
@@ -194,6 +196,7 @@ export function toConfig({ values, problems }: ReadSettings): Config {
     legacyWebhookSecret: values.legacyWebhookSecret,
     metricsToken: values.metricsToken,
     traces: chooseTraces(values),
+    agentUpgrades: values.agentUpgrades,
     agentPackages: values.agentPackages ?? join(import.meta.dirname, '../../dist'),
     dashboardDir: resolve(values.dashboardDir ?? join(import.meta.dirname, '../../dashboard/dist')),
     logLevel: values.logLevel,

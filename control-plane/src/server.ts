@@ -27,6 +27,7 @@ import {
 } from './app/installation/setup.ts'
 import { finishResets } from './app/people/browser-sign-in.ts'
 import { startMailing } from './app/people/mailing.ts'
+import { advanceRollouts, upgradeAfterStart } from './app/servers/rollouts.ts'
 import { endFormerSessions } from './app/servers/sessions.ts'
 import { ensureSshAuthorities } from './app/ssh/authorities.ts'
 import type { Clock } from './clock.ts'
@@ -67,6 +68,7 @@ import { projectRoutes } from './gateways/rest/projects/projects.ts'
 import { registryRoutes } from './gateways/rest/projects/registries.ts'
 import { repositoryRoutes } from './gateways/rest/projects/repositories.ts'
 import { documentRoutes } from './gateways/rest/reference/documents.ts'
+import { agentUpdateRoutes } from './gateways/rest/servers/agent-updates.ts'
 import { installRoutes } from './gateways/rest/servers/install.ts'
 import { serverRoutes } from './gateways/rest/servers/servers.ts'
 import { sshRoutes } from './gateways/rest/ssh/certificates.ts'
@@ -219,6 +221,7 @@ async function startWith(
     ctx.agentEndpoints = [`${new URL(ctx.baseUrl).hostname}:${gateway.port}`]
   }
   await nameHolder(ctx)
+  await upgradeAfterStart(ctx)
   const stopTicking = startTicking(ctx)
   const mailer = openMailer(config.mail, join(config.dataDir, 'mail'), options.print ?? (() => {}))
   const stopMailing = startMailing(ctx, mailer)
@@ -326,6 +329,7 @@ function mountRoutes(http: Api, ctx: Context): void {
     logRoutes(api, ctx)
     artifactRoutes(api, ctx)
     serverRoutes(api, ctx)
+    agentUpdateRoutes(api, ctx)
     auditRoutes(api, ctx)
     registryRoutes(api, ctx)
     repositoryRoutes(api, ctx)
@@ -351,6 +355,7 @@ function startTicking(ctx: Context): () => Promise<void> {
   async function tick(): Promise<void> {
     await passDeadlines(ctx)
     await continueKeyRotations(ctx)
+    await advanceRollouts(ctx)
     if (ctx.clock.now() - alerted >= ALERTS.everyMs) {
       alerted = ctx.clock.now()
       await checkAlerts(ctx)

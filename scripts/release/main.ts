@@ -1,6 +1,7 @@
 // `npm run release`: everything that a release contains, for both architectures, from any Linux machine. Two runs on one
 // commit give the same bytes.
 //   npm run release -- [--out FOLDER] [--arch x64,arm64]    builds; signs if BERTH_RELEASE_KEY_FILE names a key
+//       [--key PUBLIC_KEY]                                  the key that upgrades trust, if the private one is elsewhere
 //   npm run release -- keygen FILE                          makes a key: FILE stays offline, FILE.pub is published
 //   npm run release -- sign FOLDER                          signs a release that was built elsewhere
 //   npm run release -- verify FOLDER PUBLIC_KEY             checks the signature and every file
@@ -9,10 +10,11 @@ import { chmod, cp, mkdir, mkdtemp, rename, rm } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { buildDashboardIfStale } from '../build-dashboard.ts'
-import { fillAgent } from '../package-agent.ts'
+import { fillAgent, type ReleaseFiles } from '../package-agent.ts'
 import { bundleClient } from '../package-client.ts'
 import { makeArchive, type PlatformParts, root } from '../packaging.ts'
 import { type Deb, makeDeb } from './deb.ts'
+import { releaseFiles, writeAgentManifest } from './manifest.ts'
 import {
   debName,
   fillDocker,
@@ -23,9 +25,16 @@ import {
   VERSION,
 } from './packages.ts'
 import { ARCHITECTURES, type Architecture, fetchParts } from './parts.ts'
-import { checkRelease, fingerprint, makeKey, signRelease, writeSums } from './signature.ts'
+import {
+  checkRelease,
+  fingerprint,
+  makeKey,
+  signFile,
+  signRelease,
+  writeSums,
+} from './signature.ts'
 
-const USAGE = `Usage: npm run release -- [--out FOLDER] [--arch x64,arm64]
+const USAGE = `Usage: npm run release -- [--out FOLDER] [--arch x64,arm64] [--key PUBLIC_KEY_FILE]
        npm run release -- keygen FILE
        npm run release -- sign FOLDER           (BERTH_RELEASE_KEY_FILE names the key)
        npm run release -- verify FOLDER PUBLIC_KEY_FILE`
@@ -44,10 +53,15 @@ async function debOf(
 }
 
 /** Both kinds of package from one folder. */
-async function buildAgent(made: string, scratch: string, parts: PlatformParts): Promise<string> {
+async function buildAgent(
+  made: string,
+  scratch: string,
+  parts: PlatformParts,
+  release: ReleaseFiles,
+): Promise<string> {
   const { platform } = parts
   const folder = join(scratch, `agent-${platform}`)
-  await fillAgent(folder, parts)
+  await fillAgent(folder, parts, release)
   const archive = join(made, `berth-agent-${platform}.tar.gz`)
   await makeArchive(archive, (content) => cp(folder, content, { recursive: true }))
   const deb = join(made, debName('berth-agent', platform))
@@ -61,11 +75,12 @@ async function buildServer(
   scratch: string,
   parts: PlatformParts,
   packages: string[],
+  release: ReleaseFiles,
 ): Promise<void> {
   const { platform } = parts
   const name = `berth-server-${VERSION}`
   const folder = join(scratch, `server-${platform}`)
-  await fillServer(folder, parts, packages)
+  await fillServer(folder, parts, packages, release)
   await makeArchive(join(made, `${name}-${platform}.tar.gz`), (content) =>
     cp(folder, join(content, name), { recursive: true }),
   )
@@ -74,7 +89,13 @@ async function buildServer(
   await rm(folder, { recursive: true })
 }
 
-async function buildAll(made: string, scratch: string, archs: Architecture[]): Promise<void> {
+async function buildAll(
+  made: string,
+  scratch: string,
+  archs: Architecture[],
+  keyFile: string | undefined,
+): Promise<void> {
+  const release = releaseFiles(keyFile)
   const all: PlatformParts[] = []
   for (const arch of archs) all.push(await fetchParts(arch))
   await buildDashboardIfStale()
@@ -83,9 +104,17 @@ async function buildAll(made: string, scratch: string, archs: Architecture[]): P
   await debOf(join(made, debName('berth', 'all')), scratch, (content) =>
     layOutClientDeb(content, client),
   )
-  const packages = [client]
-  for (const parts of all) packages.push(await buildAgent(made, scratch, parts))
-  for (const parts of all) await buildServer(made, scratch, parts, packages)
+  const agents: string[] = []
+  for (const parts of all) agents.push(await buildAgent(made, scratch, parts, release))
+  const manifest = await writeAgentManifest(made, agents)
+  const packages = [client, ...agents, manifest]
+  // a key at hand signs it now, so that every package of the server has the signature; otherwise `sign` does, beside them
+  const key = process.env.BERTH_RELEASE_KEY_FILE
+  if (key) {
+    signFile(manifest, key)
+    packages.push(`${manifest}.sig`)
+  }
+  for (const parts of all) await buildServer(made, scratch, parts, packages, release)
   await makeArchive(join(made, `berth-docker-${VERSION}.tar.gz`), (content) =>
     fillDocker(join(content, `berth-docker-${VERSION}`)),
   )
@@ -107,13 +136,17 @@ function signIfKey(folder: string): void {
 }
 
 /** Built aside; an earlier release in the folder is replaced by a complete one. */
-async function release(out: string, archs: Architecture[]): Promise<void> {
+async function release(
+  out: string,
+  archs: Architecture[],
+  keyFile: string | undefined,
+): Promise<void> {
   await mkdir(dirname(out), { recursive: true })
   const scratch = await mkdtemp(join(dirname(out), '.releasing-'))
   try {
     const made = join(scratch, 'made')
     await mkdir(made)
-    await buildAll(made, scratch, archs)
+    await buildAll(made, scratch, archs, keyFile)
     if (existsSync(out)) {
       const foreign = readdirSync(out).filter(
         (name) => !/^(berth|install-server|SHA256)/.test(name),
@@ -143,7 +176,7 @@ async function main(argv: string[]): Promise<number> {
   const { values, positionals } = parseArgs({
     args: argv,
     allowPositionals: true,
-    options: { out: { type: 'string' }, arch: { type: 'string' } },
+    options: { out: { type: 'string' }, arch: { type: 'string' }, key: { type: 'string' } },
   })
   const [command, first, second] = positionals
   if (command === 'keygen' && first) {
@@ -169,6 +202,7 @@ async function main(argv: string[]): Promise<number> {
   await release(
     resolve(values.out ?? join(root, 'dist/release')),
     readArchs(values.arch ?? 'x64,arm64'),
+    values.key,
   )
   return 0
 }

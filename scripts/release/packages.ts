@@ -5,6 +5,7 @@ import { cp, mkdir, symlink, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { AGENT_UNIT } from '../../control-plane/src/domain/servers/install-script.ts'
 import { dashboardDist } from '../build-dashboard.ts'
+import type { ReleaseFiles } from '../package-agent.ts'
 import { bundleServer } from '../package-server.ts'
 import { copyPackage, type PlatformParts, root } from '../packaging.ts'
 import type { Deb } from './deb.ts'
@@ -22,6 +23,7 @@ export async function fillServer(
   folder: string,
   parts: PlatformParts,
   packages: string[],
+  release: ReleaseFiles,
 ): Promise<void> {
   await mkdir(join(folder, 'bin'), { recursive: true })
   await bundleServer(join(folder, 'lib'))
@@ -43,6 +45,7 @@ export async function fillServer(
     chmodSync(join(folder, name), 0o755)
   }
   await writeFile(join(folder, 'VERSION'), `${VERSION}\n`)
+  for (const [name, text] of Object.entries(release)) await writeFile(join(folder, name), text)
 }
 
 const fieldsOf = (name: string, platform: string, depends: string, summary: string) => ({

@@ -12,6 +12,7 @@ import {
 import { createReadStream, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
+import { AGENT_MANIFEST } from '../../shared/src/release.ts'
 
 export const SUMS = 'SHA256SUMS'
 export const SIGNATURE = 'SHA256SUMS.sig'
@@ -33,14 +34,20 @@ export function makeKey(file: string): string {
   return exported(publicKey)
 }
 
-async function hashFile(path: string): Promise<string> {
+/** The public half of a private key. */
+export const publicKeyOf = (keyFile: string): string =>
+  exported(createPublicKey(createPrivateKey(readFileSync(keyFile))))
+
+export async function hashFile(path: string): Promise<string> {
   const hash = createHash('sha256')
   await pipeline(createReadStream(path), hash)
   return hash.digest('hex')
 }
 
 export async function writeSums(folder: string): Promise<void> {
-  const names = readdirSync(folder).filter((name) => !name.startsWith('.') && !/^SHA256/.test(name))
+  const names = readdirSync(folder).filter(
+    (name) => !name.startsWith('.') && !/^SHA256|\.sig$/.test(name),
+  )
   const lines: string[] = []
   for (const name of names.toSorted()) {
     lines.push(`${await hashFile(join(folder, name))}  ${name}\n`)
@@ -48,13 +55,23 @@ export async function writeSums(folder: string): Promise<void> {
   writeFileSync(join(folder, SUMS), lines.join(''))
 }
 
-/** Returns the public key. */
-export function signRelease(folder: string, keyFile: string): string {
+/** Writes FILE.sig. Returns the public key. */
+export function signFile(file: string, keyFile: string): string {
   const key = createPrivateKey(readFileSync(keyFile))
   if (key.asymmetricKeyType !== 'ed25519') throw new Error(`${keyFile} holds no Ed25519 key.`)
-  writeFileSync(join(folder, SIGNATURE), sign(null, readFileSync(join(folder, SUMS)), key))
+  writeFileSync(`${file}.sig`, sign(null, readFileSync(file), key))
   return exported(createPublicKey(key))
 }
+
+/** Returns the public key. */
+export function signRelease(folder: string, keyFile: string): string {
+  signFile(join(folder, AGENT_MANIFEST), keyFile)
+  return signFile(join(folder, SUMS), keyFile)
+}
+
+const isSignedFile = (file: string, publicKey: string): boolean =>
+  existsSync(`${file}.sig`) &&
+  verify(null, readFileSync(file), publicKey, readFileSync(`${file}.sig`))
 
 /** What is wrong with a release, in sentences; none: the key's owner released exactly these files. */
 export async function checkRelease(folder: string, publicKey: string): Promise<string[]> {
@@ -63,7 +80,10 @@ export async function checkRelease(folder: string, publicKey: string): Promise<s
   if (!verify(null, sums, publicKey, readFileSync(join(folder, SIGNATURE)))) {
     return [`${SIGNATURE} was not made with this key, or ${SUMS} was changed.`]
   }
-  const problems: string[] = []
+  const manifest = join(folder, AGENT_MANIFEST)
+  const problems = isSignedFile(manifest, publicKey)
+    ? []
+    : [`${AGENT_MANIFEST}.sig was not made with this key, or is missing.`]
   for (const line of sums.toString('utf8').split('\n').filter(Boolean)) {
     const [wanted = '', name = ''] = line.split('  ')
     if (!/^[\w.-]+$/.test(name)) problems.push(`${SUMS} contains a name that is none.`)

@@ -2,6 +2,7 @@
 // npm run chaos -- docker [--kills 42] [--seed N] [--only runner@build,edge@route]
 // npm run chaos -- restore [--rounds 10] [--seed N] [--break forgets-unknown-attempts]
 // npm run chaos -- install [--release FOLDER] [--root FOLDER]
+// npm run chaos -- upgrade [--deployments 30] [--servers 5]
 // npm run chaos -- disk [--deployments 200] [--environments 10] [--gigabytes 4]
 //
 // Kills the control plane or the agent's daemon with SIGKILL at random moments of running deployments (the agent is
@@ -15,12 +16,14 @@ import { chaosDisk, chaosDocker } from './docker-main.ts'
 import { chaosInstall } from './install.ts'
 import { chaosRestore } from './restore.ts'
 import { BREAKS, countViolations, runChaos } from './run.ts'
+import { chaosUpgrade } from './upgrade.ts'
 
 const USAGE = `usage: npm run chaos -- control-plane|agent [--kills N] [--pauses N] [--environments N]
                         [--seed N] [--break ${Object.keys(BREAKS).join('|')}]
        npm run chaos -- docker [--kills N] [--seed N] [--only FAULT@MOMENT,…]
        npm run chaos -- restore [--rounds N] [--seed N] [--break forgets-unknown-attempts]
        npm run chaos -- install [--release FOLDER] [--root FOLDER]
+       npm run chaos -- upgrade [--deployments N] [--servers N]
        npm run chaos -- disk [--deployments N] [--environments N] [--gigabytes N]`
 
 const { positionals, values } = parseArgs({
@@ -33,7 +36,8 @@ const { positionals, values } = parseArgs({
     seed: { type: 'string', default: String(Date.now() % 1_000_000) },
     break: { type: 'string' },
     only: { type: 'string' },
-    deployments: { type: 'string', default: '200' },
+    deployments: { type: 'string' },
+    servers: { type: 'string' },
     gigabytes: { type: 'string', default: '4' },
     release: { type: 'string' },
     root: { type: 'string' },
@@ -87,9 +91,14 @@ async function main(): Promise<number> {
       })
     case 'install':
       return chaosInstall({ release: values.release, base: values.root })
+    case 'upgrade':
+      return chaosUpgrade({
+        deployments: Number(values.deployments ?? 30),
+        servers: Number(values.servers ?? 5),
+      })
     case 'disk':
       return chaosDisk({
-        deployments: Number(values.deployments),
+        deployments: Number(values.deployments ?? 200),
         environments: Number(values.environments ?? 10),
         gigabytes: Number(values.gigabytes),
       })

@@ -99,6 +99,8 @@ describe.skipIf(!isRoot || process.platform !== 'linux')('a release', () => {
         'SHA256SUMS.sig',
         `berth-agent-${platform}.tar.gz`,
         `berth-agent_${version}_${debArch}.deb`,
+        'berth-agents.json',
+        'berth-agents.json.sig',
         `berth-docker-${version}.tar.gz`,
         `berth-server-${version}-${platform}.tar.gz`,
         `berth-server_${version}_${debArch}.deb`,

@@ -67,3 +67,29 @@ export const METRICS = {
   connections: 8,
   requestMs: 10 * SECOND,
 } as const
+
+/** An update of the agent. A new version that only hangs is noticed after `activeMs`, one that crashes within seconds. */
+export const UPDATES = {
+  /** From the switch until the new version has an active session. */
+  activeMs: 2 * MINUTE,
+  /** It must stay up for this long afterwards. */
+  stayMs: MINUTE,
+  /** Ends of the new version before it counts as broken; one may be chance. */
+  ends: 2,
+  /** The service manager has this long to start the daemon again; then the updater does it. */
+  restartMs: 10 * SECOND,
+  /** For the old or the new daemon to end after SIGTERM. */
+  endMs: 20 * SECOND,
+  pollMs: 250,
+  /** How often the daemon looks for the updater's verdict. */
+  verdictMs: SECOND,
+  /** To unpack 150 MB on a slow disk. */
+  unpackMs: 5 * MINUTE,
+  /** No byte for this long ends the download; the next session resumes it. */
+  idleMs: 30 * SECOND,
+  /** Downloads of one session, and the pause between them. */
+  tries: 5,
+  againMs: 5 * SECOND,
+  /** An unpacked package is up to four times as large as its archive. */
+  spaceFactor: 5,
+} as const

@@ -17,6 +17,7 @@ import {
   SignSshHostKeyRequestSchema,
   type SignSshHostKeyResponse,
   type TrustBundle,
+  type UpdateAgent,
   type Welcome,
 } from '@berth/shared/wire'
 import { create, type MessageInitShape } from '@bufbuild/protobuf'
@@ -31,6 +32,7 @@ import { saveServerSettings } from '../machine/server-settings.ts'
 import type { Host } from '../maintenance/host.ts'
 import type { Observations } from '../maintenance/observations.ts'
 import type { AgentSettings } from '../settings.ts'
+import type { Offerer } from '../update/updater.ts'
 import type { SessionEnd } from './backoff.ts'
 import { BulkLine } from './bulk.ts'
 import { explainFailure, onReady, openChannel } from './channel.ts'
@@ -41,6 +43,7 @@ import { readPolicy } from './logs/policy.ts'
 import { LogSender } from './logs/sender.ts'
 import { ObservedSender } from './observed-sender.ts'
 import { OutboxSender } from './outbox-sender.ts'
+import { fetchRelease } from './release-download.ts'
 import { type Answerers, PendingRequests } from './requests.ts'
 import {
   type Effect,
@@ -68,6 +71,8 @@ export interface SessionOptions {
   onEdge?: (settings: EdgeSettings) => void
   /** The trust bundle is on disk; resolves when it is in force. */
   onTrust?: () => Promise<void>
+  /** A newer agent is offered. */
+  onUpdate?: (offer: UpdateAgent, offerer: Offerer) => void
   /** Random per process start. */
   instanceId: string
   previousSessionId: string
@@ -251,8 +256,10 @@ export class Session {
         this.#o.manager.advance() // there may be more slots
         break
       case 'update':
-        // this build has no updater; the offer is desired state and is sent again
-        this.#o.log.debug({ message: effect.do }, 'not supported by this agent')
+        this.#o.onUpdate?.(effect.offer, {
+          controlPlane: this.#welcome?.serverVersion ?? '',
+          fetch: (request) => fetchRelease(this.#bulk, request),
+        })
         break
       case 'goodbye':
         this.#say(effect.reason, effect.message)

@@ -32,6 +32,7 @@ export class Host {
   #changed = false
   #timer: NodeJS.Timeout | undefined
   #proxyOk = false
+  #updates = false
   #ssh: SshState | undefined
   /** Measures the usage of this server and its environments. */
   readonly usage: UsageMeter
@@ -83,7 +84,13 @@ export class Host {
       ...(has('pty') ? ['pty'] : []),
       ...(has('cgroup') ? ['cgroup'] : []),
       'retell',
+      ...(this.#updates ? ['update'] : []),
     ]
+  }
+
+  /** This agent can update itself. */
+  noteUpdates(): void {
+    this.#updates = true
   }
 
   /** For heartbeats: cheap; slow facts come from the last probe. */

@@ -54,7 +54,9 @@ describe('a pipe: tab-separated, ids first, full values', () => {
   it('servers', async () => {
     const { env } = await startInstallation()
     const { stdout } = await berth(['server', 'list'], { env })
-    expect(stdout).toBe('2\tfra-1\tonline\tfra-1.example.com\t1.15.0\t3\t2026-11-15T09:12:30Z\n')
+    expect(stdout).toBe(
+      '2\tfra-1\tonline\tfra-1.example.com\t1.15.0\t3\t2026-11-15T09:12:30Z\tcurrent\t-\n',
+    )
     expect((await berth(['servers'], { env })).stdout).toBe(stdout)
   })
 })

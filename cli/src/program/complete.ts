@@ -60,6 +60,7 @@ const ARGUMENT_KINDS: Readonly<Record<string, Kind>> = {
   'projects delete': 'projects',
   'server show': 'servers',
   'server set': 'servers',
+  'server upgrade': 'servers',
   'server remove': 'servers',
   'server join-token': 'servers',
   'orgs use': 'orgs',

@@ -63,6 +63,18 @@ export const SERVERS: readonly CommandSpec[] = [
     load: async () => (await import('../commands/servers/server-set.ts')).serverSet,
   },
   {
+    path: 'server upgrade',
+    summary: "Upgrade a server's agent, or all outdated ones in waves",
+    args: '[name]',
+    flags: [
+      { flags: '--all', summary: 'Every outdated server of the organization' },
+      { flags: '--installation', summary: 'Every outdated server (platform administrators)' },
+      { flags: '--wait', summary: 'Follow it to its end' },
+    ],
+    examples: ['berth server upgrade fra-1', 'berth server upgrade --all --wait'],
+    load: async () => (await import('../commands/servers/server-upgrade.ts')).serverUpgrade,
+  },
+  {
     path: 'server remove',
     summary: 'Remove a server and disconnect its agent',
     args: '<name>',

@@ -457,6 +457,16 @@ export const ROWS: Record<string, Row> = {
       [2, ['fra-1', '--build-slots', '0']],
     ],
   },
+  'server upgrade': {
+    args: ['fra-1'],
+    pipe: /^3\t1\.16\.0\trunning\n$/,
+    shown: /0 of 1 server runs 1\.16\.0, 1 being upgraded/,
+    changes: 'POST /api/servers/2/upgrade',
+    exits: [
+      [2, []],
+      [2, ['fra-1', '--all']],
+    ],
+  },
   'server remove': {
     args: ['fra-1', '--confirm', 'fra-1'],
     pipe: /^2\tfra-1\n$/,

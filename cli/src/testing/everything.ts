@@ -18,6 +18,7 @@ import {
   logLine,
   projectDetail,
   registry,
+  rollout,
   scheduledRun,
   server,
   task,
@@ -147,6 +148,7 @@ function scriptSetUp(peer: Peer): void {
   peer.script('POST /api/deliveries/5521/redeliver', { status: 202, json: delivery({ id: 5522 }) })
   peer.script('POST /api/servers', { status: 201, json: server({ status: 'pending' }) })
   peer.script('POST /api/servers/2/join_token', { status: 201, json: joinToken() })
+  peer.script('POST /api/servers/2/upgrade', { status: 202, json: rollout() })
   peer.script('PATCH /api/servers/2', { json: server() })
   peer.script('DELETE /api/servers/2', { status: 204 })
   peer.script('POST /api/servers/2/ssh', { status: 201, json: certificate() })

@@ -336,6 +336,19 @@ export const registry = (more: object = {}) =>
     ...more,
   })
 
+export const rollout = (more: object = {}) => ({
+  id: 3,
+  organization_id: 1,
+  version: '1.16.0',
+  state: 'running',
+  reason: null,
+  wave: 1,
+  servers: { waiting: 0, offered: 1, kept: 0, failed: 0, skipped: 0 },
+  started_at: '2026-11-14T08:00:00Z',
+  finished_at: null,
+  ...more,
+})
+
 export const joinToken = (more: object = {}) =>
   JoinToken.parse({
     token: 'berth_join_TEST',

@@ -3,6 +3,7 @@ import { VERSION } from '@berth/shared/version'
 import type { Command, CommandContext } from './command.ts'
 
 interface Entry {
+  /** Empty: a part of another command, which the help leaves out. */
   summary: string
   load: () => Promise<Command>
 }
@@ -41,6 +42,18 @@ const COMMANDS: Record<string, Entry> = {
     summary: 'Restore a backup into a new folder or an empty database',
     load: async () => (await import('./restore.ts')).restore,
   },
+  upgrade: {
+    summary: 'Install a signed release, and return by itself if it does not become ready',
+    load: async () => (await import('./upgrade/upgrade.ts')).upgrade,
+  },
+  'upgrade-backup': {
+    summary: '',
+    load: async () => (await import('./upgrade/database.ts')).upgradeBackup,
+  },
+  'upgrade-restore': {
+    summary: '',
+    load: async () => (await import('./upgrade/database.ts')).upgradeRestore,
+  },
   'migrate-database': {
     summary: 'Copy SQLite into an empty PostgreSQL database',
     load: async () => (await import('./migrate-database.ts')).migrateDatabase,
@@ -55,12 +68,13 @@ const COMMANDS: Record<string, Entry> = {
   },
 }
 
-const width = Math.max(...Object.keys(COMMANDS).map((name) => name.length))
+const SHOWN = Object.entries(COMMANDS).filter(([, { summary }]) => summary !== '')
+const width = Math.max(...SHOWN.map(([name]) => name.length))
 const help = (): string =>
   [
     'Usage: berth-server [COMMAND]',
     '',
-    ...Object.entries(COMMANDS).map(([name, one]) => `  ${name.padEnd(width)}  ${one.summary}`),
+    ...SHOWN.map(([name, one]) => `  ${name.padEnd(width)}  ${one.summary}`),
     '',
     '  --help, --version',
   ].join('\n')

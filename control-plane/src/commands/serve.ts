@@ -1,12 +1,18 @@
 // `berth-server serve`: runs the control plane until a signal ends it.
+import { VERSION } from '@berth/shared/version'
 import { toConfig } from '../config.ts'
 import type { Context } from '../context.ts'
 import { startControlPlane } from '../server.ts'
 import { readSettings } from '../settings/read.ts'
+import { makePrivateFolder } from '../store/engine/private-files.ts'
 import type { CommandContext } from './command.ts'
+import { forgetRunning, noteRunning } from './upgrade/running.ts'
 
 export async function serve({ env, print }: CommandContext): Promise<undefined> {
   const settings = readSettings(env)
+  const { dataDir } = toConfig(settings)
+  makePrivateFolder(dataDir)
+  noteRunning(dataDir, VERSION, false)
   for (const warning of settings.warnings) console.error(`warning: ${warning}`)
   const controlPlane = await startControlPlane({
     config: toConfig(settings),
@@ -16,6 +22,7 @@ export async function serve({ env, print }: CommandContext): Promise<undefined> 
       process.exit(1)
     },
   })
+  noteRunning(dataDir, VERSION, true)
   print(`Berth listens at ${controlPlane.baseUrl}, for agents at port ${controlPlane.gateway.port}`)
   if (controlPlane.setupToken) {
     // after the #, so that no server or proxy logs the token
@@ -27,7 +34,10 @@ export async function serve({ env, print }: CommandContext): Promise<undefined> 
   })
   const stop = (): void => {
     controlPlane.close().then(
-      () => process.exit(0),
+      () => {
+        forgetRunning(dataDir)
+        process.exit(0)
+      },
       () => process.exit(1),
     )
   }

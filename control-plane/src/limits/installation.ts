@@ -183,3 +183,24 @@ export const TRACES = {
   batch: 512,
   exportMs: 10_000,
 } as const
+
+/** An upgrade of the control plane itself. */
+export const UPGRADE = {
+  /** Until the new version is ready, unless the operator says otherwise; with the way back it stays below a minute. */
+  readyMs: 40 * SECOND,
+  /** Ends of the new version before it counts as broken; one may be chance. */
+  ends: 2,
+  /** For the old version to answer again after a return. */
+  backMs: MINUTE,
+  stopMs: 30 * SECOND,
+  /** A service manager has this long to start it again; then the upgrade does. */
+  restartMs: 10 * SECOND,
+  pollMs: 200,
+  downloadMs: 30 * MINUTE,
+  /** An archive has 110 MB. */
+  archiveBytes: GiB,
+  /** An unpacked release is up to four times as large as its archive. */
+  spaceFactor: 5,
+  /** Starts of a new version whose upgrade was killed; then the version before returns. */
+  orphanStarts: 3,
+} as const

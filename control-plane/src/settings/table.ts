@@ -160,6 +160,12 @@ export const SETTINGS = {
     without: 'none, needed with a certificate of your own',
     description: 'With a domain: the key of that certificate, PEM.',
   }),
+  agentUpgrades: withDefault(choice('manual', 'automatic'), 'manual', {
+    variable: 'BERTH_AGENT_UPGRADES',
+    key: 'agents.upgrades',
+    description:
+      'With `automatic`, a new version of the control plane upgrades the agents of all servers, in waves.',
+  }),
   kekFile: optional(path, {
     variable: 'BERTH_KEK_FILE',
     key: 'keys.file',

@@ -11,6 +11,8 @@ export interface Schema {
   accounts: AccountsTable
   agentCertificates: AgentCertificatesTable
   agentEvents: AgentEventsTable
+  agentRollouts: AgentRolloutsTable
+  agentUpdates: AgentUpdatesTable
   agents: AgentsTable
   alerts: AlertsTable
   approvals: ApprovalsTable
@@ -93,6 +95,29 @@ export interface AgentEventsTable {
   kind: string
   body: string
   receivedAt: number
+}
+
+export interface AgentRolloutsTable {
+  id: Generated<number>
+  organizationId: number | null
+  version: string
+  counter: number
+  state: string
+  reason: Generated<string>
+  startedBy: number | null
+  startedAt: number
+  finishedAt: number | null
+}
+
+export interface AgentUpdatesTable {
+  id: string
+  rolloutId: number
+  serverId: number
+  state: string
+  reason: Generated<string>
+  fromVersion: string | null
+  offeredAt: number | null
+  finishedAt: number | null
 }
 
 export interface AgentsTable {

@@ -12,6 +12,18 @@ take() { # a line of server.env
   if ! printenv "$name" >/dev/null; then export "$name=$value"; fi
 }
 
+# An upgrade holds the start back while it saves the database; one that was killed is completed or undone here, if we may.
+# Where systemd runs the service, its unit does that with root's rights.
+root=$here/../..
+if [ "${1:-serve}" = serve ] && [ -e "$root/upgrade.json" ] && [ -z "${BERTH_UPGRADE_SEEN:-}" ]; then
+  # where we may not write, the upgrade waits a while instead
+  { echo $$ >"$root/held"; } 2>/dev/null || true
+  while [ -e "$root/hold" ] && [ -d "/proc/$(cat "$root/hold")" ]; do sleep 0.2; done
+  [ ! -w "$root" ] || "$here/node" "$here/../lib/berth-server.mjs" upgrade --resume
+  BERTH_UPGRADE_SEEN=1 exec "$root/current/bin/berth-server" "$@"
+fi
+unset BERTH_UPGRADE_SEEN
+
 as=
 case $here in
   /opt/berth-server/*)

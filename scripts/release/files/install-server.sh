@@ -37,7 +37,7 @@ uninstall() { # --purge
     return
   fi
   rm -rf "$data"
-  rm -f "$etc/server.toml" "$etc/server.env"
+  rm -f "$etc/server.toml" "$etc/server.env" "$etc/release.pub"
   rmdir "$etc" 2>/dev/null || true # the agent's settings may be there
   ! has_account || userdel "$account"
   say "removed, with data, settings and account."
@@ -72,6 +72,9 @@ find_archive() { # FOLDER
   name=$(sed -n "s/^[0-9a-f]\{64\}  \(berth-server-[0-9][0-9A-Za-z.+-]*-$platform\.tar\.gz\)\$/\1/p" "$1/SHA256SUMS")
   case $name in '') stop "this release has no control plane for $platform." ;; *[!0-9A-Za-z.+_-]*) stop "SHA256SUMS names more than one." ;; esac
   [ -z "$from" ] || get "$from/$name" "$1/$name"
+  # the agents' manifest is signed on its own; a release that was built with its key has the signature in the archive
+  [ -z "$from" ] || curl -fsSL -o "$1/berth-agents.json.sig" "$from/berth-agents.json.sig" 2>/dev/null || rm -f "$1/berth-agents.json.sig"
+  agents_signature=$1/berth-agents.json.sig
   [ -r "$1/$name" ] || stop "$name is missing beside this script."
   (cd "$1" && grep " $name\$" SHA256SUMS | sha256sum -c --status) || stop "$name is not what was released; nothing was changed."
   archive=$1/$name
@@ -94,6 +97,7 @@ find_source() {
   mkdir "$scratch/unpacked"
   tar -xzf "$archive" -C "$scratch/unpacked" --no-same-owner
   source=$(echo "$scratch"/unpacked/berth-server-*)
+  if [ -r "$agents_signature" ]; then cp "$agents_signature" "$source/packages/"; fi
 }
 
 # Beside the old version, then one link changes. The version before stays for a way back, older ones go.
@@ -105,7 +109,7 @@ place_files() {
   before=$(readlink "$opt/current" || true)
   before=${before##*/}
   mkdir -p "$opt"
-  rm -rf "$opt/.new"
+  rm -rf "$opt/.new" "$opt/upgrade.json" "$opt/hold" "$opt/held"
   cp -R "$source" "$opt/.new"
   chown -R 0:0 "$opt/.new"
   rm -rf "$folder.old"
@@ -115,7 +119,7 @@ place_files() {
   ln -s "$version" "$opt/.link"
   mv -T "$opt/.link" "$opt/current"
   for one in "$opt"/*; do
-    case ${one##*/} in "$version" | "$before" | current) ;; *) rm -rf "$one" ;; esac
+    case ${one##*/} in "$version" | "$before" | current | previous) ;; *) rm -rf "$one" ;; esac
   done
   mkdir -p "${program%/*}"
   ln -sfn "$opt/current/bin/berth-server" "$program"
@@ -130,6 +134,8 @@ make_account() {
 # Settings may contain passwords: only root writes them, and only the service reads them.
 place_settings() {
   mkdir -p "$etc"
+  # the key that upgrades trust
+  [ -z "$key" ] || cp "$key" "$etc/release.pub"
   for name in server.toml server.env; do
     [ -e "$etc/$name" ] || cp "$opt/current/$name" "$etc/$name"
     chown "root:$account" "$etc/$name"

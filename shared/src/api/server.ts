@@ -105,6 +105,59 @@ export const ServerSettingsPatch = z.strictObject({
 })
 export type ServerSettingsPatch = z.infer<typeof ServerSettingsPatch>
 
+/** `waiting`: its turn has not come, or it is away; `offered`: it fetches or tries the new version. */
+const AGENT_UPDATE_STATES = ['waiting', 'offered', 'kept', 'failed', 'skipped'] as const
+
+/** The newest update of a server's agent. */
+export const AgentUpdate = z.object({
+  rollout_id: Id,
+  version: z.string(),
+  state: z.enum(AGENT_UPDATE_STATES),
+  /** Why it failed or was skipped. */
+  reason: z.string().nullable(),
+  finished_at: Time.nullable(),
+})
+export type AgentUpdate = z.infer<typeof AgentUpdate>
+
+export const AgentRollout = z.object({
+  id: Id,
+  /** Null: every server of the installation. */
+  organization_id: Id.nullable(),
+  version: z.string(),
+  state: z.enum(['running', 'done', 'failed']),
+  /** The first failure, which stopped it. */
+  reason: z.string().nullable(),
+  /** 1: one server; 2: a tenth of them; 3: all. */
+  wave: z.int(),
+  servers: z.object({
+    waiting: z.int(),
+    offered: z.int(),
+    kept: z.int(),
+    failed: z.int(),
+    skipped: z.int(),
+  }),
+  started_at: Time,
+  finished_at: Time.nullable(),
+})
+export type AgentRollout = z.infer<typeof AgentRollout>
+
+export const AgentUpdates = z.object({
+  /** Of the agents that this control plane offers. */
+  version: z.string(),
+  /** Why agents cannot be upgraded from here; null: they can. */
+  reason: z.string().nullable(),
+  /** Upgrades one agent by hand; null if no agent was packaged here. */
+  command: z.string().nullable(),
+  /** Newest first. */
+  rollouts: z.array(AgentRollout),
+})
+export type AgentUpdates = z.infer<typeof AgentUpdates>
+
+export const AgentUpdatesStart = z.strictObject({
+  /** `installation` needs a platform administrator. */
+  scope: z.enum(['organization', 'installation']),
+})
+
 export const Server = ServerRef.extend({
   organization_id: Id,
   status: z.enum(SERVER_STATUSES),
@@ -112,6 +165,8 @@ export const Server = ServerRef.extend({
   agent_version: z.string().nullable(),
   /** Older than this control plane. */
   agent_outdated: z.boolean(),
+  /** Null if its agent was never upgraded from here. */
+  update: AgentUpdate.nullish(),
   last_seen_at: Time.nullable(),
   joined_at: Time.nullable(),
   ssh_port: z.int(),

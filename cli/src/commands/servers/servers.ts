@@ -34,6 +34,31 @@ function statusCell(server: Server): Cell {
   return { text: `${mark} ${server.status}${server.paused ? ', paused' : ''}`, style }
 }
 
+/** `1.15.0`, `1.15.0 outdated`, `1.15.0 → 1.16.0`, `1.15.0 not upgraded` */
+function agentCell({ agent_version: version, agent_outdated: isOld, update }: Server): Cell {
+  if (version === null) return { text: '-' }
+  if (update?.state === 'offered' || update?.state === 'waiting') {
+    return { text: `${version} → ${update.version}`, style: 'cyan' }
+  }
+  if (!isOld) return { text: version }
+  const word = update?.state === 'failed' ? 'not upgraded' : 'outdated'
+  return { text: `${version} ${word}`, style: 'yellow' }
+}
+
+/** Why the last upgrade did not succeed; what it is doing now. */
+function describeUpdate({ update }: Server): string {
+  if (!update) return ''
+  const words = {
+    waiting: 'waits for its turn',
+    offered: 'is being installed',
+    kept: 'was installed',
+    failed: 'failed',
+    skipped: 'was left out',
+  }
+  const reason = update.reason === null ? '' : `: ${update.reason}`
+  return `${update.version} ${words[update.state]}${reason}`
+}
+
 export async function findServer(api: Api, word: string, purpose: Purpose): Promise<Server> {
   const { items } = await api.list('/api/servers', Server, { query: { per_page: 100 } })
   return matchNamed(word, items, 'server', purpose)
@@ -51,7 +76,7 @@ async function performServerList(_: unknown, context: Context): Promise<ExitCode
       { text: server.name, style: 'bold' },
       statusCell(server),
       server.hostname,
-      server.agent_version ?? '-',
+      agentCell(server),
       String(server.environment_count),
       server.last_seen_at === null ? 'never' : formatAgo(server.last_seen_at, io.now()),
     ],
@@ -63,6 +88,8 @@ async function performServerList(_: unknown, context: Context): Promise<ExitCode
       server.agent_version ?? '',
       String(server.environment_count),
       server.last_seen_at ?? '',
+      server.agent_outdated ? 'outdated' : 'current',
+      server.update?.state ?? '',
     ],
     empty: 'No servers yet. Add one with: berth server add NAME --hostname HOST',
   })
@@ -92,6 +119,7 @@ async function performServerShow(options: { name: string }, context: Context): P
     ['hostname', server.hostname],
     ['status', screen.human ? statusCell(server) : server.status],
     ['agent', server.agent_version ?? ''],
+    ['upgrade', describeUpdate(server)],
     ['seen', screen.human ? formatAgo(server.last_seen_at, io.now()) : (server.last_seen_at ?? '')],
     ['joined', server.joined_at ?? ''],
     ['machine', machine],

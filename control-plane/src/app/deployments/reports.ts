@@ -54,6 +54,7 @@ import { recordBackup, recordRemoved } from '../environments/backups.ts'
 import { releaseHosts } from '../environments/hostname-claims.ts'
 import { destroyFormerCopy, endRemovalTask } from '../environments/removal.ts'
 import { recordArtifacts } from '../files/artifacts.ts'
+import { applyAgentUpdated } from '../servers/rollouts.ts'
 import { applySshSession } from '../ssh/sessions.ts'
 import { schedulesOf, toSyncedAction } from './actions.ts'
 import { recordLifecycle } from './lifecycle.ts'
@@ -133,6 +134,10 @@ async function applyBatch(
     const ofNoAttempt = event.attemptId === ''
     if (ofNoAttempt && event.body.case === 'sshSession') {
       await applySshSession(c, agent, event.body.value)
+      continue
+    }
+    if (ofNoAttempt && event.body.case === 'updated') {
+      await applyAgentUpdated(c, agent, event.body.value)
       continue
     }
     const end = await applyEvent(ctx, c, agent, event, session.clockOffsetMs)

@@ -12,6 +12,7 @@ import {
   listRevokedServers,
   listServerAgents,
 } from '../../store/servers/agents.ts'
+import { type LatestUpdate, listLatestUpdates } from '../../store/servers/rollouts.ts'
 import {
   countEnvironmentsByServer,
   countServers,
@@ -42,6 +43,8 @@ export interface ServerView {
   environmentCount: number
   /** Undefined before the first report. */
   usage: ServerUsage | undefined
+  /** The newest update of its agent. */
+  update: LatestUpdate | undefined
 }
 
 /** A session row counts only if this process wrote it. */
@@ -66,6 +69,7 @@ async function view(ctx: Context, servers: Server[]): Promise<ServerView[]> {
   const revoked = await listRevokedServers(ctx.db, ids)
   const counts = await countEnvironmentsByServer(ctx.db, ids)
   const usage = await listServerUsage(ctx.db, ids)
+  const updates = await listLatestUpdates(ctx.db, ids)
   return servers.map((server) => {
     const agent = agents.get(server.id)
     return {
@@ -74,6 +78,7 @@ async function view(ctx: Context, servers: Server[]): Promise<ServerView[]> {
       status: serverStatus(ctx, agent, revoked.has(server.id)),
       environmentCount: counts.get(server.id) ?? 0,
       usage: usage.get(server.id),
+      update: updates.get(server.id),
     }
   })
 }

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { compareVersions, listExpired } from './backups.ts'
+import { listExpired } from './backups.ts'
 
 const DAY = 86_400_000
 const taken = (...days: number[]) => days.map((day) => ({ takenAt: day * DAY }))
@@ -14,10 +14,4 @@ test('retention keeps the newest by count and by age, and always one', () => {
   expect(expired(4, 3)).toEqual([1])
   expect(expired(1, 1, 100)).toEqual([4, 3, 2, 1])
   expect(listExpired([], { keep: 1, keepDays: 1 }, 0)).toEqual([])
-})
-
-test('versions are compared by their numbers', () => {
-  expect(compareVersions('1.15.0', '1.9.9')).toBe(1)
-  expect(compareVersions('1.15.0', '1.15.0')).toBe(0)
-  expect(compareVersions('0.9.0', '1.0.0')).toBe(-1)
 })

@@ -1,16 +1,4 @@
-// Which backups stay, and which release made one.
-
-/** Like the sign of a difference: 1 if `a` is the newer release. */
-export function compareVersions(a: string, b: string): number {
-  const parts = (text: string): number[] =>
-    (/^\d+\.\d+\.\d+/.exec(text)?.[0] ?? '0').split('.').map(Number)
-  const [left, right] = [parts(a), parts(b)]
-  for (let i = 0; i < 3; i++) {
-    const difference = (left[i] ?? 0) - (right[i] ?? 0)
-    if (difference !== 0) return Math.sign(difference)
-  }
-  return 0
-}
+// Which backups stay.
 
 const DAY_MS = 86_400_000
 

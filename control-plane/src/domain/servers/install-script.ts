@@ -126,6 +126,7 @@ chmod 755 "$scratch/unpacked"
 rm -rf "$folder.old"
 [ ! -e "$folder" ] || mv "$folder" "$folder.old"
 mv "$scratch/unpacked" "$folder"
+rm -f /opt/berth/updating
 ln -sfn "$folder" /opt/berth/current.new && mv -T /opt/berth/current.new /opt/berth/current
 rm -rf "$folder.old"
 mkdir -p /usr/local/bin

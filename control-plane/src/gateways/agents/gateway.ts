@@ -31,6 +31,7 @@ import { type AgentHandlers, agentIdentity, openListener } from './listener.ts'
 import { LogIntake } from './log-intake.ts'
 import { openLogStream } from './log-stream.ts'
 import { AgentSession, type Gateway, type SessionIdentity } from './session.ts'
+import { sendRelease } from './updates.ts'
 
 const TICK_MS = 1_000
 const SUPERSEDES_KEPT = 1_000
@@ -290,7 +291,15 @@ function makeHandlers(
         refused ? done(statusOf(refused)) : done(null, create(SendContainerLogsResponseSchema)),
       )
     },
-    fetchRelease: (call) => refuse(call, Status.UNIMPLEMENTED, 'No release is offered.'),
+    fetchRelease(call) {
+      call.on('error', () => {})
+      const identity = identify(call)
+      if (!identity) return refuse(call, UNKNOWN_AGENT.code, UNKNOWN_AGENT.details)
+      sendRelease(ctx, identity.agentId, call).catch((error: Error) => {
+        ctx.log.info({ err: error, agentId: identity.agentId }, 'a release was not sent')
+        refuse(call, Status.PERMISSION_DENIED, 'No release is offered.')
+      })
+    },
   }
 }
 

@@ -39,6 +39,7 @@ import { EdgeState } from './edge.ts'
 import { heartbeatMs, logPolicy } from './policy.ts'
 import { ServerSettingsState } from './server-settings.ts'
 import { TrustState } from './trust.ts'
+import { UpdateState } from './updates.ts'
 
 const INBOX = 64 // messages read ahead; the stream pauses beyond
 const BACKLOG = 1_024 // unread messages after which the agent is cut off
@@ -86,6 +87,7 @@ export class AgentSession {
   readonly #edge: EdgeState
   readonly #settings: ServerSettingsState
   readonly #trust: TrustState
+  readonly #updates: UpdateState
   #isTrustDue = false
   readonly #clock = new ClockOffset()
   readonly #requests = new PendingRequests((message) => this.send(message))
@@ -103,6 +105,7 @@ export class AgentSession {
     )
     this.#edge = new EdgeState(ctx, (value) => this.send({ case: 'edge', value }))
     this.#settings = new ServerSettingsState(ctx, (value) => this.send({ case: 'settings', value }))
+    this.#updates = new UpdateState(ctx, (value) => this.send({ case: 'update', value }))
     this.#trust = new TrustState(ctx, identity.agentId, (value) =>
       this.send({ case: 'trust', value }),
     )
@@ -287,6 +290,7 @@ export class AgentSession {
     await dispatchTasks(this.#ctx, this.agentId, this.epoch)
     this.#desired.meet(opened.unknownAttempts)
     await this.#desired.sendComplete()
+    await this.#updates.sendFirst(opened.agent.serverId)
     if (this.#isClosed()) return // a session that has ended takes no requests
     this.#ctx.agentRpc.open(this.agentId, this.#requests)
     const stop = this.#ctx.notifier.on(agentTopic(this.agentId), () => this.notify())
@@ -345,6 +349,7 @@ export class AgentSession {
     }
     await this.#edge.sendChanges()
     await this.#settings.sendChanges()
+    await this.#updates.sendChanges()
     await dispatchTasks(this.#ctx, this.agentId, this.epoch)
     await this.#desired.sendChanges()
   }

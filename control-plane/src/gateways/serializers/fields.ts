@@ -10,6 +10,7 @@ import {
   VERSION,
 } from '@berth/shared'
 import type {
+  AgentUpdate,
   Me,
   Phase,
   Project,
@@ -132,6 +133,15 @@ export function serializeServer(view: ServerView): Server {
     paused: server.paused,
     agent_version: agent?.version ?? null,
     agent_outdated: isOlder(agent?.version ?? null, VERSION),
+    update: view.update
+      ? {
+          rollout_id: view.update.rolloutId,
+          version: view.update.version,
+          state: view.update.state as AgentUpdate['state'],
+          reason: view.update.reason || null,
+          finished_at: timeOrNull(view.update.finishedAt),
+        }
+      : null,
     last_seen_at: timeOrNull(agent?.lastSeenAt ?? null),
     joined_at: timeOrNull(agent?.joinedAt ?? null),
     ssh_port: server.sshPort,

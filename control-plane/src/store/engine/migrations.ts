@@ -29,6 +29,7 @@ import { schedules } from '../migrations/0021-0030/0027-schedules.ts'
 import { serverSettings } from '../migrations/0021-0030/0028-server-settings.ts'
 import { backups } from '../migrations/0021-0030/0030-backups.ts'
 import { watchers } from '../migrations/0031-0040/0031-watchers.ts'
+import { agentUpdates } from '../migrations/0031-0040/0032-agent-updates.ts'
 import { volumeBackups } from '../migrations/0031-0040/0033-volume-backups.ts'
 import { taskRequests } from '../migrations/0031-0040/0036-task-requests.ts'
 import type { Schema } from '../schema.ts'
@@ -64,6 +65,7 @@ const MIGRATIONS: readonly Migration[] = [
   serverSettings,
   backups,
   watchers,
+  agentUpdates,
   taskRequests,
   volumeBackups,
 ]

@@ -3,6 +3,7 @@ import type { Insertable, Selectable, Updateable } from 'kysely'
 import { runCompiled } from '../engine/compiled.ts'
 import type { Db } from '../engine/db.ts'
 import type { JoinTokensTable, ServersTable } from '../schema.ts'
+import { deleteServerUpdates } from './rollouts.ts'
 import { deleteServerUsage } from './usage.ts'
 
 /** What an agent reported about its machine in its last hello. */
@@ -84,6 +85,7 @@ export async function updateServer(
 export async function closeServer(db: Db, server: Server, now: number): Promise<void> {
   await db.deleteFrom('joinTokens').where('serverId', '=', server.id).execute()
   await deleteServerUsage(db, server.id)
+  await deleteServerUpdates(db, server.id)
   await db.deleteFrom('projectServers').where('serverId', '=', server.id).execute()
   await db
     .updateTable('projects')
@@ -132,6 +134,16 @@ export async function listServers(db: Db, organizationIds: number[]): Promise<Se
     .where('organizationId', 'in', organizationIds)
     .where('removedAt', 'is', null)
     .orderBy('name')
+    .orderBy('id')
+    .execute()
+  return rows.map(toServer)
+}
+
+export async function listAllServers(db: Db): Promise<Server[]> {
+  const rows = await db
+    .selectFrom('servers')
+    .selectAll()
+    .where('removedAt', 'is', null)
     .orderBy('id')
     .execute()
   return rows.map(toServer)

@@ -148,6 +148,23 @@ interface Reference {
   definition: string
 }
 
+/** Gives the schema another name and makes an empty one, so that an earlier state can be restored. Nothing is deleted. */
+export async function setAsidePostgres(url: string): Promise<void> {
+  const client = await connect(url)
+  try {
+    if ((await listTables(client)).length === 0) return
+    const { rows } = await client.query('select current_schema() as name')
+    const name = String(rows[0].name)
+    const aside = `berth_undone_${Math.floor(Date.now() / 1_000)}`
+    await client.query('begin')
+    await client.query(`alter schema ${quote(name)} rename to ${quote(aside)}`)
+    await client.query(`create schema ${quote(name)}`)
+    await client.query('commit')
+  } finally {
+    await client.end().catch(() => undefined)
+  }
+}
+
 /** Refuses a database that has tables. */
 export async function createPostgresTarget(
   url: string,

@@ -15,6 +15,7 @@ import { Time } from '../../components/time.tsx'
 import { type Server, useServers } from '../../data.ts'
 import { bytes, count } from '../../format.ts'
 import { useOrganization, usePermission } from '../../organization.ts'
+import { AgentUpgrades, ServerUpdate } from './agent-upgrades.tsx'
 import { JoinCommand } from './join-command.tsx'
 
 export function Servers() {
@@ -50,14 +51,17 @@ export function Servers() {
               </p>
             </Empty>
           ) : (
-            <Table
-              label="Servers"
-              head={['Server', 'State', 'Agent', 'Machine', 'Disk', 'Environments']}
-            >
-              {list.map((s) => (
-                <ServerRow key={s.id} server={s} />
-              ))}
-            </Table>
+            <>
+              <AgentUpgrades servers={list} />
+              <Table
+                label="Servers"
+                head={['Server', 'State', 'Agent', 'Machine', 'Disk', 'Environments']}
+              >
+                {list.map((s) => (
+                  <ServerRow key={s.id} server={s} />
+                ))}
+              </Table>
+            </>
           )
         }
       </Loaded>
@@ -115,6 +119,7 @@ export function AgentVersion({ server: s, word = '' }: { server: Server; word?: 
       {word}
       {s.agent_version}
       {s.agent_outdated && <Status of="degraded" word="outdated" />}
+      <ServerUpdate server={s} />
     </span>
   )
 }

@@ -149,6 +149,10 @@ export const ERROR_TEXTS: Record<ErrorCode, ErrorText> = {
     'Environments still live on the server; `environments` lists them.',
     'Move or delete them first.',
   ),
+  agent_not_upgradable: say(
+    'The agent has no newer version, cannot update itself, or this control plane has no signed release.',
+    'The message says why; `command` upgrades an agent by hand.',
+  ),
   setup_done: say(
     'The installation has its first administrator already.',
     'Log in, or ask an administrator for an invitation.',

@@ -1,6 +1,7 @@
 // Servers: list, read, create, change, delete, how an agent joins and is revoked, and the SSH certificates issued for
 // it.
 import {
+  AgentUpdatesStart,
   Id,
   JoinTokenRequest,
   SerialParams,
@@ -11,6 +12,7 @@ import {
 } from '@berth/shared/api'
 import { z } from 'zod'
 import { getServerFacts } from '../../../app/servers/facts.ts'
+import { getAgentUpdates, upgradeServer, upgradeServers } from '../../../app/servers/rollouts.ts'
 import {
   createServer,
   getServer,
@@ -25,6 +27,7 @@ import {
 } from '../../../app/servers/settings.ts'
 import { listIssuedSshCertificates } from '../../../app/ssh/certificates.ts'
 import { revokeSshCertificate } from '../../../app/ssh/revocation.ts'
+import { serializeAgentUpdates, serializeRollout } from '../../serializers/agent-updates.ts'
 import { serializeServer, time } from '../../serializers/fields.ts'
 import { serializeIssued } from '../../serializers/ssh.ts'
 import { serializeFacts } from '../../serializers/usage.ts'
@@ -83,6 +86,19 @@ export const serverRouter = router({
     .input(One)
     .mutation(async ({ ctx: { ctx, caller }, input }) =>
       serializeServer(await revokeAgent(ctx, caller, input.server_id)),
+    ),
+  updates: call.query(async ({ ctx: { ctx, caller } }) =>
+    serializeAgentUpdates(await getAgentUpdates(ctx, caller)),
+  ),
+  upgrade: call
+    .input(One)
+    .mutation(async ({ ctx: { ctx, caller }, input }) =>
+      serializeRollout(await upgradeServer(ctx, caller, input.server_id)),
+    ),
+  upgradeAll: call
+    .input(AgentUpdatesStart)
+    .mutation(async ({ ctx: { ctx, caller }, input }) =>
+      serializeRollout(await upgradeServers(ctx, caller, input.scope)),
     ),
   certificates: call
     .input(z.strictObject({ server_id: Id, ...Page }))

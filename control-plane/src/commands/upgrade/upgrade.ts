@@ -1,0 +1,308 @@
+// `berth-server upgrade`: verifies a signed release, unpacks it beside the running version, saves the database, switches,
+// and waits until the new version is ready. Otherwise it returns, with the database if that was migrated. It runs as root;
+// what touches the data runs as the account of the service.
+import { execFile } from 'node:child_process'
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statfsSync,
+  writeFileSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { promisify } from 'node:util'
+import { AGENT_MANIFEST_SIGNATURE, compareVersions, RELEASE_KEY } from '@berth/shared/release'
+import { VERSION } from '@berth/shared/version'
+import { type Config, readConfig } from '../../config.ts'
+import { UPGRADE } from '../../limits/installation.ts'
+import type { CommandContext } from '../command.ts'
+import { readOptions } from '../options.ts'
+import {
+  endJournal,
+  isInProgress,
+  readJournal,
+  type UpgradeJournal,
+  writeJournal,
+} from './journal.ts'
+import { type CheckedRelease, findRelease } from './release-source.ts'
+import { isAlive, readRunning } from './running.ts'
+import { cleanEnvironment, holdFile, openService, type Service } from './service.ts'
+import {
+  dropOldSlots,
+  findInstallation,
+  type Installation,
+  pointTo,
+  refusePackage,
+} from './slots.ts'
+
+const USAGE = 'upgrade --from FOLDER|FILE|https://… [--key FILE] [--wait SECONDS]'
+const KEY_FILE = '/etc/berth/release.pub'
+const run = promisify(execFile)
+
+interface Steps {
+  installation: Installation
+  config: Config
+  env: NodeJS.ProcessEnv
+  service: Service
+  print: (text: string) => void
+}
+
+export async function upgrade({ args, env, print }: CommandContext): Promise<number> {
+  const { values } = readOptions(
+    args,
+    {
+      from: { type: 'string' },
+      key: { type: 'string' },
+      wait: { type: 'string' },
+      resume: { type: 'boolean' },
+    },
+    { usage: USAGE },
+  )
+  const installation = findInstallation(process.argv[1] ?? '')
+  const { root } = installation
+  const config = readConfig(env)
+  const steps = { installation, config, env, service: openService(root, config.dataDir), print }
+  if (values.resume) return resume(steps)
+  if (values.from === undefined) {
+    throw new Error(
+      `Name the release: a folder, a file or an address.\n\nUsage: berth-server ${USAGE}`,
+    )
+  }
+  refusePackage(root)
+  const readyMs = values.wait === undefined ? UPGRADE.readyMs : readSeconds(values.wait)
+  if (isInProgress(root)) throw new Error('Another upgrade is running.')
+  // before its switch, an interrupted one has changed nothing
+  if (readJournal(root)?.phase === 'prepared') await resume(steps)
+  if (readJournal(root)) {
+    throw new Error(
+      'An earlier upgrade was interrupted. Restart the control plane, which ends it, then try again.',
+    )
+  }
+  const key = readKey(values.key, join(root, installation.current))
+  const scratch = mkdtempSync(join(root, '.upgrading-'))
+  try {
+    const release = await findRelease(values.from, key, `linux-${process.arch}`, scratch)
+    judgeVersion(release.version)
+    checkSpace(root, release)
+    await unpack(installation, release, scratch)
+    return await switchTo(steps, release.version, readyMs)
+  } finally {
+    rmSync(scratch, { recursive: true, force: true })
+  }
+}
+
+function readSeconds(text: string): number {
+  const seconds = Number(text)
+  if (!/^\d{1,4}$/.test(text) || seconds < 1)
+    throw new Error(`--wait takes seconds, got '${text}'.`)
+  return seconds * 1_000
+}
+
+/** Given, of this machine, or of the running release. */
+function readKey(given: string | undefined, current: string): string {
+  const file = [given, KEY_FILE, join(current, RELEASE_KEY)].find(
+    (one) => one !== undefined && (one === given || existsSync(one)),
+  )
+  if (file !== undefined) return readFileSync(file, 'utf8')
+  throw new Error(
+    `This installation knows no key of a release. Put the publisher's public key into ${KEY_FILE}, or pass it with --key FILE.`,
+  )
+}
+
+function judgeVersion(version: string): void {
+  const order = compareVersions(version, VERSION)
+  if (order === 0) throw new Error(`Version ${version} runs already.`)
+  if (order > 0) return
+  throw new Error(
+    `Version ${version} is older than ${VERSION}, which runs here. A database is never migrated backwards: restore a backup that ${version} made, on a new installation of it (berth-server restore).`,
+  )
+}
+
+const megabytes = (bytes: number): string => `${Math.ceil(bytes / 1_024 ** 2)} MB`
+
+function checkSpace(root: string, { bytes }: CheckedRelease): void {
+  const need = bytes * UPGRADE.spaceFactor
+  const { bavail, bsize } = statfsSync(root)
+  if (bavail * bsize >= need) return
+  throw new Error(
+    `${root} has ${megabytes(bavail * bsize)} free, and the upgrade needs ${megabytes(need)}; nothing was changed.`,
+  )
+}
+
+/** The folder appears complete, after its program has answered once. */
+async function unpack(
+  { root, current }: Installation,
+  release: CheckedRelease,
+  scratch: string,
+): Promise<void> {
+  const made = join(scratch, 'unpacked')
+  mkdirSync(made, { mode: 0o755 })
+  await run('tar', ['-xzf', release.archive, '-C', made, '--strip-components=2', '--no-same-owner'])
+  const { stdout } = await run(join(made, 'bin/berth-server'), ['--version']).catch(() => ({
+    stdout: '',
+  }))
+  if (stdout.trim() !== release.version) {
+    throw new Error(
+      `Version ${release.version} does not start on this machine; nothing was changed.`,
+    )
+  }
+  const signature = join(made, 'packages', AGENT_MANIFEST_SIGNATURE)
+  if (release.agentSignature && !existsSync(signature))
+    writeFileSync(signature, release.agentSignature)
+  const target = join(root, release.version)
+  if (release.version === current) throw new Error(`Version ${release.version} is the current one.`)
+  rmSync(target, { recursive: true, force: true }) // of an upgrade that was undone
+  renameSync(made, target)
+}
+
+/** A part of this upgrade in a process of the old version, as the account of the service. */
+async function perform(
+  { installation: { root }, env }: Steps,
+  version: string,
+  command: string,
+  file: string,
+): Promise<string> {
+  const program = join(root, version, 'bin/berth-server')
+  const { stdout } = await run(program, [command, file], {
+    env: cleanEnvironment(env, root),
+  }).catch((error: Error & { stderr?: string }) => {
+    throw new Error(error.stderr?.trim().replace(/^error: /, '') || error.message)
+  })
+  return stdout.trim()
+}
+
+async function switchTo(steps: Steps, to: string, readyMs: number): Promise<number> {
+  const { installation, config, service, print } = steps
+  const { root, current: from } = installation
+  const backup = join(config.dataDir, 'upgrades', `before-${to}.tar.gz`)
+  const journal = { from, to, backup, starts: 0 }
+  writeJournal(root, { ...journal, phase: 'prepared' })
+  print(`Version ${to} is signed and unpacked. Stopping version ${from} …`)
+  try {
+    await service.stop()
+    await perform(steps, from, 'upgrade-backup', backup)
+  } catch (error) {
+    endJournal(root)
+    await service.start()
+    throw new Error(
+      `The database could not be saved, so version ${from} runs on. ${(error as Error).message}`,
+    )
+  }
+  print(`The database is saved: ${backup}`)
+  writeJournal(root, { ...journal, phase: 'switched' })
+  pointTo(root, 'previous', from)
+  pointTo(root, 'current', to)
+  await service.start()
+  const why = await waitUntilReady(config, to, readyMs)
+  if (why === undefined) {
+    endJournal(root)
+    dropOldSlots(root)
+    print(`Version ${to} is ready. Version ${from} and the saved database stay for a way back.`)
+    print('Upgrade the agents: berth server upgrade --all')
+    return 0
+  }
+  print(`Version ${to} did not become ready: ${why}`)
+  await service.stop()
+  await goBack(steps, { ...journal, phase: 'returning' })
+  await service.start()
+  const still = await waitUntilReady(config, from, UPGRADE.backMs)
+  if (still !== undefined)
+    throw new Error(`Version ${from} is current again, but does not answer: ${still}`)
+  print(`Version ${from} answers again.`)
+  return 1
+}
+
+/** Nothing serves meanwhile. Each step can be repeated. */
+async function goBack(steps: Steps, journal: Omit<UpgradeJournal, 'by'>): Promise<void> {
+  const { installation, print } = steps
+  const { from, to, backup } = journal
+  writeJournal(installation.root, journal)
+  const done = await perform(steps, from, 'upgrade-restore', backup)
+  pointTo(installation.root, 'current', from)
+  endJournal(installation.root)
+  print(
+    done === 'restored'
+      ? `Version ${from} is back. Version ${to} had migrated the database, so it is restored as it was before the upgrade; the other one is kept beside it (upgrades/undone, or the schema berth_undone_…).`
+      : `Version ${from} is back. The database was not migrated and stays as it is.`,
+  )
+}
+
+const addressOf = ({ host, port }: Config): string =>
+  `http://${host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host}:${port}`
+
+/** Undefined: ready. Otherwise why not. */
+async function waitUntilReady(
+  config: Config,
+  version: string,
+  ms: number,
+): Promise<string | undefined> {
+  const url = addressOf(config)
+  let pid = 0
+  let starts = 0
+  let said = 'it was never started'
+  for (const end = Date.now() + ms; Date.now() < end; ) {
+    const running = readRunning(config.dataDir)
+    if (running?.version === version && running.pid !== pid) {
+      pid = running.pid
+      starts += 1
+    }
+    const ends = starts - (running && isAlive(running) ? 1 : 0)
+    if (ends >= UPGRADE.ends) return `it ended ${ends} times`
+    const found = await ask(url)
+    if (found === version) return undefined
+    said =
+      starts === 0
+        ? said
+        : `${url}/health/ready ${found === undefined ? 'does not answer' : 'is not ready'} within ${ms / 1_000} s`
+    if (running && starts > 0 && !isAlive(running)) said = 'it ended'
+    await delay(UPGRADE.pollMs)
+  }
+  return said
+}
+
+/** The version that is ready there. */
+async function ask(url: string): Promise<string | undefined> {
+  try {
+    const signal = AbortSignal.timeout(UPGRADE.pollMs * 10)
+    const ready = await fetch(`${url}/health/ready`, { signal })
+    if (!ready.ok) return ''
+    const health = await fetch(`${url}/api/health`, { signal })
+    return ((await health.json()) as { version: string }).version
+  } catch {
+    return undefined
+  }
+}
+
+/** Before each start of the service: an upgrade that was killed is completed or undone. */
+async function resume(steps: Steps): Promise<number> {
+  const { installation, config, print } = steps
+  const { root } = installation
+  const journal = readJournal(root)
+  if (!journal || isAlive(journal.by)) return 0
+  rmSync(holdFile(root), { force: true })
+  if (journal.phase === 'prepared') {
+    endJournal(root)
+    print(
+      `An upgrade to ${journal.to} was interrupted before the switch; version ${journal.from} stays.`,
+    )
+    return 0
+  }
+  const running = readRunning(config.dataDir)
+  if (journal.phase === 'switched' && running?.version === journal.to && running.isReady) {
+    endJournal(root)
+    print(`The interrupted upgrade to ${journal.to} is complete.`)
+    return 0
+  }
+  if (journal.phase === 'switched' && journal.starts < UPGRADE.orphanStarts) {
+    pointTo(root, 'previous', journal.from)
+    pointTo(root, 'current', journal.to)
+    writeJournal(root, { ...journal, starts: journal.starts + 1 })
+    return 0
+  }
+  await goBack(steps, { ...journal, phase: 'returning' })
+  return 0
+}
