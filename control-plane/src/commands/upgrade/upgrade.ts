@@ -1,6 +1,7 @@
 // `berth-server upgrade`: verifies a signed release, unpacks it beside the running version, saves the database, switches,
 // and waits until the new version is ready. Otherwise it returns, with the database if that was migrated. It runs as root;
 // what touches the data runs as the account of the service.
+
 import { execFile } from 'node:child_process'
 import {
   existsSync,
@@ -12,7 +13,11 @@ import {
   statfsSync,
   writeFileSync,
 } from 'node:fs'
+import { type IncomingMessage, request as requestHttp } from 'node:http'
+import { request as requestHttps } from 'node:https'
+import { isIPv6 } from 'node:net'
 import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
 import { setTimeout as delay } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { AGENT_MANIFEST_SIGNATURE, compareVersions, RELEASE_KEY } from '@berth/shared/release'
@@ -231,8 +236,10 @@ async function goBack(steps: Steps, journal: Omit<UpgradeJournal, 'by'>): Promis
   )
 }
 
-const addressOf = ({ host, port }: Config): string =>
-  `http://${host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host}:${port}`
+const addressOf = ({ host, port, https }: Config): string => {
+  const name = isIPv6(host) ? `[${host}]` : host
+  return `http${https ? 's' : ''}://${host === '0.0.0.0' || host === '::' ? '127.0.0.1' : name}:${port}`
+}
 
 /** Undefined: ready. Otherwise why not. */
 async function waitUntilReady(
@@ -267,14 +274,28 @@ async function waitUntilReady(
 /** The version that is ready there. */
 async function ask(url: string): Promise<string | undefined> {
   try {
-    const signal = AbortSignal.timeout(UPGRADE.pollMs * 10)
-    const ready = await fetch(`${url}/health/ready`, { signal })
-    if (!ready.ok) return ''
-    const health = await fetch(`${url}/api/health`, { signal })
-    return ((await health.json()) as { version: string }).version
+    const ready = await get(`${url}/health/ready`)
+    if (ready.status !== 200) return ''
+    return (JSON.parse((await get(`${url}/api/health`)).body) as { version: string }).version
   } catch {
     return undefined
   }
+}
+
+/** Asks this machine, by its address: whose certificate answers does not matter. */
+function get(url: string): Promise<{ status: number | undefined; body: string }> {
+  const options = { rejectUnauthorized: false, timeout: UPGRADE.pollMs * 10, agent: false } as const
+  return new Promise((resolve, reject) => {
+    const answered = (answer: IncomingMessage): void => {
+      text(answer).then((body) => resolve({ status: answer.statusCode, body }), reject)
+    }
+    const asked = url.startsWith('https:')
+      ? requestHttps(url, options, answered)
+      : requestHttp(url, options, answered)
+    asked.on('timeout', () => asked.destroy(new Error('no answer')))
+    asked.on('error', reject)
+    asked.end()
+  })
 }
 
 /** Before each start of the service: an upgrade that was killed is completed or undone. */
