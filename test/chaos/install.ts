@@ -1,4 +1,4 @@
-// npm run chaos -- install [--release FOLDER] [--root FOLDER]: one line makes a fresh Debian a control plane with HTTPS
+// npm run chaos -- install [--release FOLDER] [--root FOLDER] [--pages]: one line makes a fresh Debian a control plane with HTTPS
 // from an ACME authority, one line makes a second one a server, both examples are deployed, and uninstalling leaves
 // nothing behind. Everything is typed as the guide says; the run counts lines and minutes.
 import { execFileSync } from 'node:child_process'
@@ -14,6 +14,7 @@ import {
 } from '../fixtures/server/booted-machine.ts'
 import { until } from '../fixtures/server/installation.ts'
 import { FORGE, Outside, RELEASES } from './install-outside.ts'
+import { STEPS } from './pages.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const DOMAIN = 'deploy.example.com'
@@ -25,6 +26,8 @@ export interface InstallPlan {
   release?: string | undefined
   /** A folder of makeDebianRoot; made if absent. */
   base?: string | undefined
+  /** Also types every line of docs/operations. */
+  pages?: boolean
   say: (line: string) => void
 }
 
@@ -170,7 +173,7 @@ const DROP_IN = '/etc/systemd/system/berth-agent.service.d'
 const TRUST = 'export BERTH_CACERT=/etc/ssl/certs/ca-certificates.crt; '
 
 async function operate(
-  { say }: InstallPlan,
+  { say, pages = false }: InstallPlan,
   outside: Outside,
   deploy: BootedMachine,
   server: BootedMachine,
@@ -190,6 +193,7 @@ async function operate(
   after.deployed = minutes()
   const { lines } = operator
   say(`${lines} lines, ${after.deployed.toFixed(1)} minutes until both examples are served.`)
+  if (pages) await typePages(run)
   await removeAll(run)
   const left = [
     ...difference('deploy', before.deploy, await listing(deploy)),
@@ -269,6 +273,29 @@ async function deployExample(run: Run, name: string, recipe: string): Promise<vo
   const { status, stdout, stderr } = await deploy.type(visit)
   say(`  ${name}: ${status === 0 ? stdout.replaceAll(/\s+/g, ' ').slice(0, 120) : stderr}`)
   if (!stdout.includes('Hello from')) operator.failed.push(`${name} is not served`)
+}
+
+/** Types what docs/operations tells people to type. A wrong line does not hide the next one. */
+async function typePages({ say, operator, deploy, server }: Run): Promise<void> {
+  for (const step of STEPS) {
+    if ('by' in step) continue
+    const machine = step.on === 'deploy' ? deploy : server
+    try {
+      if (step.before !== undefined) await operator.type(machine, TRUST + step.before, step.before)
+      const { as = step.line } = step
+      const { stdout, stderr } = await operator.type(machine, TRUST + as, as)
+      if (step.shows && !step.shows.test(stdout + stderr)) {
+        operator.failed.push(`${as}: showed ${stdout}${stderr}`)
+      }
+      if (step.after !== undefined) await operator.type(machine, step.after)
+    } catch (error) {
+      say((error as Error).message) // the operator noted it
+    }
+  }
+  await deploy.must('rm', '-rf', '/root/release', '/root/passphrase', '/root/our-authority.crt')
+  await deploy.must('rm', '-rf', '/backup', '/elsewhere')
+  await deploy.must('rm', '-f', '/usr/local/share/ca-certificates/our-authority.crt')
+  await deploy.must('update-ca-certificates', '--fresh')
 }
 
 /** What a person made by hand goes by hand. */

@@ -1,7 +1,7 @@
 // npm run chaos -- control-plane|agent [--kills 20] [--pauses 2] [--environments 4] [--seed N] [--break NAME]
 // npm run chaos -- docker [--kills 42] [--seed N] [--only runner@build,edge@route]
 // npm run chaos -- restore [--rounds 10] [--seed N] [--break forgets-unknown-attempts]
-// npm run chaos -- install [--release FOLDER] [--root FOLDER]
+// npm run chaos -- install [--release FOLDER] [--root FOLDER] [--pages]
 // npm run chaos -- upgrade [--deployments 30] [--servers 5]
 // npm run chaos -- disk [--deployments 200] [--environments 10] [--gigabytes 4]
 //
@@ -10,7 +10,7 @@
 // the exit code is 1 on any violation. --break runs a build that is broken on purpose, which the harness must catch.
 // `restore` loses the control plane and continues from a backup that was taken in the middle of deployments. `docker`
 // kills daemon, runner, engine, edge and Caddy in each phase of a deployment; `disk` deploys on a small disk. `install`
-// begins with two empty machines and ends with them.
+// begins with two empty machines and ends with them; with --pages it types every line of docs/operations.
 import { parseArgs } from 'node:util'
 import { chaosDisk, chaosDocker } from './docker-main.ts'
 import { chaosInstall } from './install.ts'
@@ -22,7 +22,7 @@ const USAGE = `usage: npm run chaos -- control-plane|agent [--kills N] [--pauses
                         [--seed N] [--break ${Object.keys(BREAKS).join('|')}]
        npm run chaos -- docker [--kills N] [--seed N] [--only FAULT@MOMENT,…]
        npm run chaos -- restore [--rounds N] [--seed N] [--break forgets-unknown-attempts]
-       npm run chaos -- install [--release FOLDER] [--root FOLDER]
+       npm run chaos -- install [--release FOLDER] [--root FOLDER] [--pages]
        npm run chaos -- upgrade [--deployments N] [--servers N]
        npm run chaos -- disk [--deployments N] [--environments N] [--gigabytes N]`
 
@@ -41,6 +41,7 @@ const { positionals, values } = parseArgs({
     gigabytes: { type: 'string', default: '4' },
     release: { type: 'string' },
     root: { type: 'string' },
+    pages: { type: 'boolean', default: false },
   },
 })
 
@@ -90,7 +91,7 @@ async function main(): Promise<number> {
         build: BREAKS[values.break ?? ''] ?? {},
       })
     case 'install':
-      return chaosInstall({ release: values.release, base: values.root })
+      return chaosInstall({ release: values.release, base: values.root, pages: values.pages })
     case 'upgrade':
       return chaosUpgrade({
         deployments: Number(values.deployments ?? 30),
