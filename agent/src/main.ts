@@ -25,6 +25,9 @@ Commands:
   ssh remove                    Remove Berth from this server's sshd: files, daemon and accounts
   firewall stop                 Remove Berth's packet rules; a running daemon sets them again
   edge                          Run the edge (the daemon starts it)
+  doctor [--json]               Check this server and say how to fix each problem; changes nothing
+  uninstall [--yes] [--purge]   Remove Berth and everything it made from this server; refuses while environments are
+                                here, unless --purge removes them too
 
 Options:
   --version                     Show the version
@@ -143,6 +146,10 @@ async function main([command, ...rest]: string[]): Promise<number> {
         'Packet rules are removed. A running daemon sets them again, unless BERTH_FIREWALL=off.\n',
       )
       return 0
+    }
+    case 'uninstall': {
+      const { uninstall } = await import('./commands/uninstall/uninstall.ts')
+      return uninstall(settings, rest, (line) => process.stdout.write(`${line}\n`))
     }
     case '--version':
       process.stdout.write(`${VERSION}\n`)

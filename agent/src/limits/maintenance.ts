@@ -93,3 +93,24 @@ export const UPDATES = {
   /** An unpacked package is up to four times as large as its archive. */
   spaceFactor: 5,
 } as const
+
+/** `berth-agent uninstall` and `berth-agent doctor`. */
+export const UNINSTALL = {
+  /** The service manager waits for the daemon's end. */
+  unitMs: 2 * MINUTE,
+  /** A daemon says goodbye and flushes first. */
+  daemonMs: 30 * SECOND,
+  /** Runners and supervisors; their commands have their own grace. */
+  processMs: 10 * SECOND,
+  killMs: 5 * SECOND,
+  /** Containers that are stopped together. */
+  parallel: 10,
+  /** A package may wait for the lock of another run. */
+  packageMs: 5 * MINUTE,
+  /** An answer is a word. */
+  answerChars: 100,
+  /** Names in one sentence. */
+  shownNames: 8,
+  /** How deep control groups are searched: slices of slices, and groups of containers. */
+  groupDepth: 6,
+} as const

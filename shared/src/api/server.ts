@@ -13,6 +13,7 @@ const SERVER_STATUSES = [
   'updating',
   'duplicate_identity',
   'revoked',
+  'uninstalled',
 ] as const
 export type ServerStatus = (typeof SERVER_STATUSES)[number]
 
@@ -292,3 +293,18 @@ export const RenewRequest = z.strictObject({
   /** base64url, over length-prefixed ("berth-renew-1", nonce, CSR). */
   signature: z.string().max(1_000),
 })
+
+/** POST /api/agent/leave: Berth was uninstalled from the server. Proven as a renewal after expiry is. */
+export const LeaveRequest = z.strictObject({
+  certificate: z.string().max(8_192),
+  nonce: z.string().max(100),
+  /** base64url, over length-prefixed ("berth-leave-1", nonce). */
+  signature: z.string().max(1_000),
+})
+export const LeaveResponse = z.object({
+  /** The server's name. */
+  server: z.string(),
+  /** Environments that are still listed on it. */
+  environments: z.int(),
+})
+export type LeaveResponse = z.infer<typeof LeaveResponse>

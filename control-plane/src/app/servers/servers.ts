@@ -9,7 +9,7 @@ import { isUniqueViolation } from '../../store/engine/database.ts'
 import {
   type Agent,
   findServerAgent,
-  listRevokedServers,
+  listLostAgents,
   listServerAgents,
 } from '../../store/servers/agents.ts'
 import { type LatestUpdate, listLatestUpdates } from '../../store/servers/rollouts.ts'
@@ -56,8 +56,12 @@ export const inStartGrace = (ctx: Context): boolean =>
   ctx.clock.now() - ctx.startedAt <
   SESSION.graceTimeouts * SESSION.timeoutIntervals * SESSION.heartbeatMinMs
 
-function serverStatus(ctx: Context, agent: Agent | undefined, wasRevoked: boolean): ServerStatus {
-  if (!agent) return wasRevoked ? 'revoked' : 'pending'
+function serverStatus(
+  ctx: Context,
+  agent: Agent | undefined,
+  lost: 'revoked' | 'left' | undefined,
+): ServerStatus {
+  if (!agent) return lost === 'left' ? 'uninstalled' : (lost ?? 'pending')
   if (agent.lockedAt !== null) return 'duplicate_identity'
   if (hasSession(ctx, agent)) return agent.drainingAt === null ? 'online' : 'draining'
   return agent.connectedAt !== null && inStartGrace(ctx) ? 'unknown' : 'offline'
@@ -66,7 +70,7 @@ function serverStatus(ctx: Context, agent: Agent | undefined, wasRevoked: boolea
 async function view(ctx: Context, servers: Server[]): Promise<ServerView[]> {
   const ids = servers.map((s) => s.id)
   const agents = await listServerAgents(ctx.db, ids)
-  const revoked = await listRevokedServers(ctx.db, ids)
+  const lost = await listLostAgents(ctx.db, ids)
   const counts = await countEnvironmentsByServer(ctx.db, ids)
   const usage = await listServerUsage(ctx.db, ids)
   const updates = await listLatestUpdates(ctx.db, ids)
@@ -75,7 +79,7 @@ async function view(ctx: Context, servers: Server[]): Promise<ServerView[]> {
     return {
       server,
       agent,
-      status: serverStatus(ctx, agent, revoked.has(server.id)),
+      status: serverStatus(ctx, agent, lost.get(server.id)),
       environmentCount: counts.get(server.id) ?? 0,
       usage: usage.get(server.id),
       update: updates.get(server.id),
