@@ -7,6 +7,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { missing } from '../fixtures/platform/components.ts'
 import { until } from '../fixtures/server/installation.ts'
 import { InstalledServer, packageAgent } from '../fixtures/server/installed-server.ts'
+import type { Listing } from '../fixtures/server/machine.ts'
 
 const isRoot = process.getuid?.() === 0
 
@@ -14,14 +15,14 @@ describe.skipIf(!isRoot || missing('sshd'))('a machine', () => {
   const { dist, remove } = isRoot ? packageAgent() : { dist: '', remove: () => undefined }
   let at: InstalledServer
   let command = ''
-  let before: ReturnType<InstalledServer['machine']['list']>
+  let before: Listing
   beforeAll(async () => {
     at = await InstalledServer.open(dist)
     // a server that people reach: keys and a daemon of its own
-    at.machine.must(['sh', '-c', 'ssh-keygen -A; mkdir -p /run/sshd'])
+    await at.machine.must(['sh', '-c', 'ssh-keygen -A; mkdir -p /run/sshd'])
     at.start('/usr/sbin/sshd', '-D')
-    await until('sshd', () => at.machine.run(['test', '-e', '/run/sshd.pid']).status === 0 || undefined)
-    before = at.machine.list()
+    await until('sshd', async () => (await at.machine.run(['test', '-e', '/run/sshd.pid'])).status === 0 || undefined)
+    before = await at.machine.list()
     command = await at.joinCommand('two')
   })
   afterAll(async () => {
@@ -32,7 +33,7 @@ describe.skipIf(!isRoot || missing('sshd'))('a machine', () => {
     (await at.fixture.get<Server>(`/api/servers/${at.server?.id}`)).status
 
   test('becomes a server with one line, which says what it did', async () => {
-    const { status: code, said } = at.perform(command)
+    const { status: code, said } = await at.perform(command)
     expect([code, said]).toEqual([0, expect.stringContaining('berth: done: joined http')])
     for (const line of [
       'done: the program is in /opt/berth/',
@@ -45,21 +46,21 @@ describe.skipIf(!isRoot || missing('sshd'))('a machine', () => {
     expect(said).not.toContain('berth_join_')
     expect(await status()).toBe('online')
     const drop = '/etc/ssh/sshd_config.d/60-berth.conf'
-    await until('sshd', () => at.machine.run(['test', '-e', drop]).status === 0 || undefined)
+    await until('sshd', async () => (await at.machine.run(['test', '-e', drop])).status === 0 || undefined)
   }, 180_000)
 
-  test('a second run changes nothing and says so', () => {
-    const pid = at.machine.must(['cat', '/run/berth/agent.json'])
-    const { status: code, said } = at.perform(command)
+  test('a second run changes nothing and says so', async () => {
+    const pid = await at.machine.must(['cat', '/run/berth/agent.json'])
+    const { status: code, said } = await at.perform(command)
     expect([code, said]).toEqual([0, expect.stringContaining('berth: nothing was changed.')])
     expect(said).toContain('as before: joined to')
     expect(said).not.toContain('berth: done:')
     expect(said).not.toContain('downloading')
-    expect(at.machine.must(['cat', '/run/berth/agent.json'])).toBe(pid)
+    expect(await at.machine.must(['cat', '/run/berth/agent.json'])).toBe(pid)
   }, 120_000)
 
-  test('never touches an engine that is there', () => {
-    const { said } = at.perform(command.replace(/--token-file -$/, '--with-docker'))
+  test('never touches an engine that is there', async () => {
+    const { said } = await at.perform(command.replace(/--token-file -$/, '--with-docker'))
     expect(said).toContain('--with-docker never changes one')
   }, 120_000)
 
@@ -77,35 +78,35 @@ describe.skipIf(!isRoot || missing('sshd'))('a machine', () => {
     const { id } = await fixture.environment(project.id, 'main')
     const task = await fixture.finished((await fixture.deploy(id)).id)
     expect([task.status, task.failure]).toEqual(['succeeded', null])
-    const doctor = machine.run(['berth-agent', 'doctor'])
+    const doctor = await machine.run(['berth-agent', 'doctor'])
     expect([doctor.status, doctor.stdout]).toEqual([0, expect.stringMatching(/^ok +sshd: \/etc/m)])
   }, 180_000)
 
   test('an uninstallation leaves files, accounts, units, rules and routes as before', async () => {
     const { machine } = at
-    const refused = machine.run(['berth-agent', 'uninstall', '--yes'])
+    const refused = await machine.run(['berth-agent', 'uninstall', '--yes'])
     expect([refused.status, refused.stdout]).toEqual([
       1,
       expect.stringMatching(/main \(environment \d+\): 1 service/),
     ])
-    expect(machine.list().accounts).not.toEqual(before.accounts)
-    const { status: code, stdout } = machine.run(['berth-agent', 'uninstall', '--yes', '--purge'])
+    expect((await machine.list()).accounts).not.toEqual(before.accounts)
+    const { status: code, stdout } = await machine.run(['berth-agent', 'uninstall', '--yes', '--purge'])
     expect([code, stdout]).toEqual([0, expect.stringContaining('Berth is removed')])
-    expect(machine.list()).toEqual(before)
-    expect(machine.must(['ps', '-e', '-o', 'args'])).not.toMatch(/berth|caddy/)
+    expect(await machine.list()).toEqual(before)
+    expect(await machine.must(['ps', '-e', '-o', 'args'])).not.toMatch(/berth|caddy/)
     expect(await status()).toBe('uninstalled')
-    const ssh = machine.run(['/usr/sbin/sshd', '-t'])
+    const ssh = await machine.run(['/usr/sbin/sshd', '-t'])
     expect(ssh.status).toBe(0)
   }, 180_000)
 
-  test('half an installation can be removed by the same script', () => {
+  test('half an installation can be removed by the same script', async () => {
     const half = 'mkdir -p /var/lib/berth/environments/e7 /opt/berth && useradd -M berth-git'
-    at.machine.must(['sh', '-c', `${half} --home-dir /var/lib/berth`])
+    await at.machine.must(['sh', '-c', `${half} --home-dir /var/lib/berth`])
     const script = command.replace(/ echo \S+ \| sh install\.sh .*$/, ' sh install.sh --uninstall')
-    const kept = at.perform(`${script} --yes`)
+    const kept = await at.perform(`${script} --yes`)
     expect([kept.status, kept.said]).toEqual([1, expect.stringContaining('environment 7:')])
-    const { status: code, said } = at.perform(`${script} --yes --purge`)
+    const { status: code, said } = await at.perform(`${script} --yes --purge`)
     expect([code, said]).toEqual([0, expect.stringContaining('Berth is removed')])
-    expect(at.machine.list()).toEqual(before)
+    expect(await at.machine.list()).toEqual(before)
   }, 180_000)
 })
