@@ -21,7 +21,10 @@ describe.skipIf(!isRoot || missing('sshd'))('a machine', () => {
     // a server that people reach: keys and a daemon of its own
     await at.machine.must(['sh', '-c', 'ssh-keygen -A; mkdir -p /run/sshd'])
     at.start('/usr/sbin/sshd', '-D')
-    await until('sshd', async () => (await at.machine.run(['test', '-e', '/run/sshd.pid'])).status === 0 || undefined)
+    await until(
+      'sshd',
+      async () => (await at.machine.run(['test', '-e', '/run/sshd.pid'])).status === 0 || undefined,
+    )
     before = await at.machine.list()
     command = await at.joinCommand('two')
   })
@@ -29,8 +32,7 @@ describe.skipIf(!isRoot || missing('sshd'))('a machine', () => {
     await at?.close()
     remove()
   })
-  const status = async () =>
-    (await at.fixture.get<Server>(`/api/servers/${at.server?.id}`)).status
+  const status = async () => (await at.fixture.get<Server>(`/api/servers/${at.server?.id}`)).status
 
   test('becomes a server with one line, which says what it did', async () => {
     const { status: code, said } = await at.perform(command)
@@ -46,7 +48,10 @@ describe.skipIf(!isRoot || missing('sshd'))('a machine', () => {
     expect(said).not.toContain('berth_join_')
     expect(await status()).toBe('online')
     const drop = '/etc/ssh/sshd_config.d/60-berth.conf'
-    await until('sshd', async () => (await at.machine.run(['test', '-e', drop])).status === 0 || undefined)
+    await until(
+      'sshd',
+      async () => (await at.machine.run(['test', '-e', drop])).status === 0 || undefined,
+    )
   }, 180_000)
 
   test('a second run changes nothing and says so', async () => {
@@ -90,7 +95,12 @@ describe.skipIf(!isRoot || missing('sshd'))('a machine', () => {
       expect.stringMatching(/main \(environment \d+\): 1 service/),
     ])
     expect((await machine.list()).accounts).not.toEqual(before.accounts)
-    const { status: code, stdout } = await machine.run(['berth-agent', 'uninstall', '--yes', '--purge'])
+    const { status: code, stdout } = await machine.run([
+      'berth-agent',
+      'uninstall',
+      '--yes',
+      '--purge',
+    ])
     expect([code, stdout]).toEqual([0, expect.stringContaining('Berth is removed')])
     expect(await machine.list()).toEqual(before)
     expect(await machine.must(['ps', '-e', '-o', 'args'])).not.toMatch(/berth|caddy/)

@@ -23,7 +23,7 @@ import {
   listServers,
   type Server,
 } from '../../store/servers/servers.ts'
-import { listShares, listSharedServers, type ShareHolder } from '../../store/servers/shares.ts'
+import { listSharedServers, listShares, type ShareHolder } from '../../store/servers/shares.ts'
 import { listServerUsage, type ServerUsage } from '../../store/servers/usage.ts'
 import {
   asReader,

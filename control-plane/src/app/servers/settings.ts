@@ -103,7 +103,12 @@ export async function deleteServer(
       throw new AppError(
         'server_in_use',
         `${name} still holds environments: ${which.join(', ') || 'a removal is under way'}. Move or delete them first.`,
-        { environments: own.map(({ id: environment, identifier }) => ({ id: environment, identifier })) },
+        {
+          environments: own.map(({ id: environment, identifier }) => ({
+            id: environment,
+            identifier,
+          })),
+        },
       )
     }
     if (asked.confirm !== name) {

@@ -9,16 +9,18 @@ export interface ShareHolder {
 }
 
 /** Organizations that a server is shared with, by server. */
-export async function listShares(
-  db: Db,
-  serverIds: number[],
-): Promise<Map<number, ShareHolder[]>> {
+export async function listShares(db: Db, serverIds: number[]): Promise<Map<number, ShareHolder[]>> {
   const shares = new Map<number, ShareHolder[]>()
   if (serverIds.length === 0) return shares
   const rows = await db
     .selectFrom('serverShares')
     .innerJoin('organizations', 'organizations.id', 'serverShares.organizationId')
-    .select(['serverShares.serverId', 'organizations.id', 'organizations.name', 'organizations.slug'])
+    .select([
+      'serverShares.serverId',
+      'organizations.id',
+      'organizations.name',
+      'organizations.slug',
+    ])
     .where('serverShares.serverId', 'in', serverIds)
     .where('organizations.removedAt', 'is', null)
     .orderBy('organizations.id')
