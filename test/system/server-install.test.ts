@@ -1,7 +1,6 @@
 // A server from nothing and back: the join command on a machine of its own, a second run that changes nothing, a
 // deployment, and an uninstallation after which files, accounts, units, rules and routes are as before. The machine has
 // this machine's programs and no systemd; `npm run chaos -- servers` does the same on Debian 12, 13 and Ubuntu 24.04.
-import { join } from 'node:path'
 import type { Server } from '@berth/shared/api'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { missing } from '../fixtures/platform/components.ts'
@@ -70,19 +69,8 @@ describe.skipIf(!isRoot || missing('sshd'))('a machine', () => {
   }, 120_000)
 
   test('deploys, and its doctor finds no problem', async () => {
-    const { fixture, machine } = at
-    fixture.exampleRepository('hello')
-    const repo_url = `file://${join(fixture.dir, 'repositories/hello/.git')}`
-    const project = await fixture.post<{ id: number }>('/api/projects', {
-      name: 'hello',
-      repo_url,
-      domain: 'hello.example.com',
-      server_ids: [at.server?.id],
-      default_recipe: 'manual',
-    })
-    const { id } = await fixture.environment(project.id, 'main')
-    const task = await fixture.finished((await fixture.deploy(id)).id)
-    expect([task.status, task.failure]).toEqual(['succeeded', null])
+    const { machine } = at
+    await at.deployHello()
     const doctor = await machine.run(['berth-agent', 'doctor'])
     expect([doctor.status, doctor.stdout]).toEqual([0, expect.stringMatching(/^ok +sshd: \/etc/m)])
   }, 180_000)

@@ -180,7 +180,7 @@ async function tell(settings: AgentSettings): Promise<string> {
     return `The control plane shows ${server} as uninstalled.${rest}`
   } catch (error) {
     if (error instanceof NotKnown) return 'The control plane does not know this server any more.'
-    return `The control plane could not be told (${(error as Error).message}). Remove the server there: berth server delete NAME`
+    return `The control plane could not be told (${(error as Error).message}). Remove the server there: berth server remove NAME`
   }
 }
 
