@@ -3,7 +3,7 @@
 // run changes nothing; a deployment answers; the removal leaves files, accounts, units, rules and routes as before.
 import { execFileSync } from 'node:child_process'
 import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs'
-import { createServer, request, type Server as ProxyServer } from 'node:http'
+import { createServer, type Server as ProxyServer, request } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -100,7 +100,9 @@ async function tryOne(root: string, dist: string, say: (line: string) => void): 
     const gone = await at.perform('berth-agent uninstall --yes')
     expectThat('the removal', gone.status === 0 && /apt-get purge/.test(gone.said), gone.said)
     const before = await machine.list()
-    const ours = Object.values(before).flat().filter((line) => /berth/i.test(line))
+    const ours = Object.values(before)
+      .flat()
+      .filter((line) => /berth/i.test(line))
     expectThat('nothing of Berth is left', ours.length === 0, ours.join('\n'))
 
     const joined = await at.perform(`${command} --with-docker`)

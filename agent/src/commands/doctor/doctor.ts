@@ -21,7 +21,7 @@ import {
   checkParts,
 } from './host.ts'
 import { checkLink } from './link.ts'
-import { checkDaemon, checkProxy, checkSsh } from './services.ts'
+import { checkDaemon, checkProxy, checkSsh } from './running.ts'
 
 export const DOCTOR_USAGE = `Usage: berth-agent doctor [--json | --problems]
 

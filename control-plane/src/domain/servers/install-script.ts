@@ -208,9 +208,13 @@ fi
 if [ "$docker" = yes ] && has dockerd && ! [ -S /var/run/docker.sock ] && ! [ -d /run/systemd/system ]; then
   # without systemd the package starts nothing
   service docker start >/dev/null 2>&1 || true
-  for _ in 1 2 3 4 5 6 7 8 9 10; do [ -S /var/run/docker.sock ] || sleep 1; done
+  waited=0
+  while [ "$waited" -lt 60 ] && ! [ -S /var/run/docker.sock ]; do sleep 1; waited=$((waited + 1)); done
   if [ -S /var/run/docker.sock ]; then did "the engine runs"
-  else say "NOT done: the engine does not start. Start dockerd with your service manager."; fi
+  else
+    tail -n 3 /var/log/docker.log >&2 2>/dev/null || true
+    say "NOT done: the engine does not start. Start dockerd with your service manager."
+  fi
 fi
 
 # Caddy never runs as root; where it did, this ends it and hands its files over
