@@ -206,8 +206,8 @@ else
   say "NOT done: this is neither Debian nor Ubuntu. Install $missing, then run this again."
 fi
 if [ "$docker" = yes ] && has dockerd && ! [ -S /var/run/docker.sock ] && ! [ -d /run/systemd/system ]; then
-  # without systemd the package starts nothing
-  service docker start >/dev/null 2>&1 || true
+  # without systemd the package starts nothing; its script needs rights that a container may lack
+  service docker start >/dev/null 2>&1 || (setsid dockerd </dev/null >/var/log/docker.log 2>&1 &)
   waited=0
   while [ "$waited" -lt 60 ] && ! [ -S /var/run/docker.sock ]; do sleep 1; waited=$((waited + 1)); done
   if [ -S /var/run/docker.sock ]; then did "the engine runs"
