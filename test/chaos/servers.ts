@@ -87,7 +87,9 @@ async function tryOne(root: string, dist: string, say: (line: string) => void): 
   try {
     await machine.forward(port)
     const set = `echo 'Acquire::http::Proxy "http://127.0.0.1:${port}";' >/etc/apt/apt.conf.d/99test`
-    await machine.must(['sh', '-c', `${set}; ssh-keygen -A; mkdir -p /run/sshd`])
+    // the example serves files with busybox
+    const apt = 'apt-get -qq update && apt-get -qq install -y busybox >/dev/null 2>&1'
+    await machine.must(['sh', '-c', `${set}; ssh-keygen -A; mkdir -p /run/sshd; ${apt}`])
     at.start('/usr/sbin/sshd', '-D')
     const command = await at.joinCommand('fresh')
     const script = command.replace(/ {2}echo \S+ \| sh install\.sh.*$/, '  sh install.sh')
