@@ -14,6 +14,8 @@ import type { Listing } from '../fixtures/server/machine.ts'
 
 interface System {
   mirror: string
+  /** Ubuntu's servers have both. */
+  components?: string
   /** The script of debootstrap, where it has none of this name. */
   script?: string
   /** The package with the keys of the mirror, where this machine lacks them. */
@@ -26,6 +28,7 @@ export const SYSTEMS: Record<string, System> = {
   trixie: { mirror: 'http://deb.debian.org/debian' },
   noble: {
     mirror: UBUNTU,
+    components: 'main,universe',
     script: 'gutsy',
     keys: `${UBUNTU}/pool/main/u/ubuntu-keyring/ubuntu-keyring_2023.11.28.1_all.deb`,
   },
@@ -35,7 +38,7 @@ export const SYSTEMS: Record<string, System> = {
 const PACKAGES = 'ca-certificates,curl,openssh-server,systemd,systemd-sysv,dbus,iproute2,procps'
 const CACHE = fileURLToPath(new URL('../../node_modules/.cache/berth-roots', import.meta.url))
 
-function ensureRoot(name: string, { mirror, script, keys }: System): string {
+function ensureRoot(name: string, { mirror, components, script, keys }: System): string {
   const root = join(CACHE, name)
   if (existsSync(root)) return root
   const half = `${root}.half`
@@ -48,7 +51,8 @@ function ensureRoot(name: string, { mirror, script, keys }: System): string {
     execFileSync('dpkg-deb', ['-x', `${folder}/keys.deb`, folder])
     signed.push(`--keyring=${folder}/usr/share/keyrings/ubuntu-archive-keyring.gpg`)
   }
-  const argv = ['--variant=minbase', `--include=${PACKAGES}`, ...signed, name, half, mirror]
+  const parts = `--components=${components ?? 'main'}`
+  const argv = ['--variant=minbase', parts, `--include=${PACKAGES}`, ...signed, name, half, mirror]
   execFileSync('debootstrap', [...argv, ...(script ? [script] : [])], { stdio: 'ignore' })
   renameSync(half, root)
   return root
