@@ -12,7 +12,8 @@ Usage: berth-agent <command>
 
 Commands:
   join [--force] <url> [token]  Join the control plane at <url>; its server page shows the token, which is read from
-                                stdin if it is not given
+                                stdin if it is not given. --if-needed: only if the control plane does not know this
+                                server
   move <url>                    Use a new address of the control plane
   run                           Run the daemon (the service manager starts it)
   status                        Show whether the daemon runs and is connected
@@ -25,6 +26,9 @@ Commands:
   ssh remove                    Remove Berth from this server's sshd: files, daemon and accounts
   firewall stop                 Remove Berth's packet rules; a running daemon sets them again
   edge                          Run the edge (the daemon starts it)
+  doctor [--json]               Check this server and say how to fix each problem; changes nothing
+  uninstall [--yes] [--purge]   Remove Berth and everything it made from this server; refuses while environments are
+                                here, unless --purge removes them too
 
 Options:
   --version                     Show the version
@@ -144,6 +148,14 @@ async function main([command, ...rest]: string[]): Promise<number> {
       )
       return 0
     }
+    case 'doctor': {
+      const { doctor } = await import('./commands/doctor/doctor.ts')
+      return doctor(settings, rest, (text) => process.stdout.write(`${text}\n`))
+    }
+    case 'uninstall': {
+      const { uninstall } = await import('./commands/uninstall/uninstall.ts')
+      return uninstall(settings, rest, (line) => process.stdout.write(`${line}\n`))
+    }
     case '--version':
       process.stdout.write(`${VERSION}\n`)
       return 0
@@ -175,21 +187,38 @@ function usage(): number {
   return 2
 }
 
+const JOIN_OPTIONS = ['--force', '--if-needed']
+
 async function join(settings: AgentSettings, args: string[]): Promise<number> {
-  const force = args.includes('--force')
-  const [url, given, ...more] = args.filter((arg) => arg !== '--force')
+  const [url, given, ...more] = args.filter((arg) => !JOIN_OPTIONS.includes(arg))
   if (!url || more.length > 0) return usage()
   // an argument is shown in the list of processes, to every account of the server
   const token = given === undefined || given === '-' ? await readToken() : given
   if (!token) return usage()
-  const { join: joinControlPlane } = await import('./link/identity/join.ts')
+  const { isMember, join: joinControlPlane } = await import('./link/identity/join.ts')
   const { ensureStateFolders } = await import('./machine/files.ts')
+  const ifNeeded = args.includes('--if-needed')
+  if (ifNeeded && (await isMember(settings, url))) {
+    process.stdout.write(`This server has joined ${url} already; the token was not used.\n`)
+    return 0
+  }
   ensureStateFolders(settings)
+  const force = ifNeeded || args.includes('--force')
   const identity = await joinControlPlane(settings, { url, token, force })
+  await reportEngine(settings)
   process.stdout.write(
     `Joined ${url} as server ${identity.serverId}. Start the daemon: berth-agent run (or restart its service).\n`,
   )
   return 0
+}
+
+/** An engine that Berth refuses is said now, and not only when the first deployment fails. */
+async function reportEngine(settings: AgentSettings): Promise<void> {
+  const { checkEngine } = await import('./commands/doctor/host.ts')
+  const { writeFindings } = await import('@berth/shared/findings')
+  const { findings } = await checkEngine(settings)
+  const refused = findings.filter(({ status }) => status === 'problem')
+  for (const line of writeFindings(refused)) process.stderr.write(`${line}\n`)
 }
 
 const TOKEN_BYTES = 1_024

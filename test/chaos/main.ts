@@ -4,18 +4,21 @@
 // npm run chaos -- install [--release FOLDER] [--root FOLDER] [--pages]
 // npm run chaos -- upgrade [--deployments 30] [--servers 5]
 // npm run chaos -- disk [--deployments 200] [--environments 10] [--gigabytes 4]
+// npm run chaos -- servers [--only bookworm,trixie,noble]
 //
 // Kills the control plane or the agent's daemon with SIGKILL at random moments of running deployments (the agent is
 // also paused until its session times out), then compares with an oracle outside Berth. The last line has the counts;
 // the exit code is 1 on any violation. --break runs a build that is broken on purpose, which the harness must catch.
 // `restore` loses the control plane and continues from a backup that was taken in the middle of deployments. `docker`
 // kills daemon, runner, engine, edge and Caddy in each phase of a deployment; `disk` deploys on a small disk. `install`
-// begins with two empty machines and ends with them; with --pages it types every line of docs/operations.
+// begins with two empty machines and ends with them; with --pages it types every line of docs/operations. `servers`
+// installs and removes an agent on fresh systems; it needs the network.
 import { parseArgs } from 'node:util'
 import { chaosDisk, chaosDocker } from './docker-main.ts'
 import { chaosInstall } from './install.ts'
 import { chaosRestore } from './restore.ts'
 import { BREAKS, countViolations, runChaos } from './run.ts'
+import { chaosServers, SYSTEMS } from './servers.ts'
 import { chaosUpgrade } from './upgrade.ts'
 
 const USAGE = `usage: npm run chaos -- control-plane|agent [--kills N] [--pauses N] [--environments N]
@@ -24,7 +27,8 @@ const USAGE = `usage: npm run chaos -- control-plane|agent [--kills N] [--pauses
        npm run chaos -- restore [--rounds N] [--seed N] [--break forgets-unknown-attempts]
        npm run chaos -- install [--release FOLDER] [--root FOLDER] [--pages]
        npm run chaos -- upgrade [--deployments N] [--servers N]
-       npm run chaos -- disk [--deployments N] [--environments N] [--gigabytes N]`
+       npm run chaos -- disk [--deployments N] [--environments N] [--gigabytes N]
+       npm run chaos -- servers [--only SYSTEM,…]`
 
 const { positionals, values } = parseArgs({
   allowPositionals: true,
@@ -103,6 +107,8 @@ async function main(): Promise<number> {
         environments: Number(values.environments ?? 10),
         gigabytes: Number(values.gigabytes),
       })
+    case 'servers':
+      return chaosServers((values.only ?? Object.keys(SYSTEMS).join(',')).split(','), console.log)
     default:
       console.error(USAGE)
       return 2

@@ -1,6 +1,6 @@
 // The agents' gateway: what a session may do, and what old, broken and hostile agents cannot. On both databases.
 import { randomUUID, sign } from 'node:crypto'
-import { renewalText } from '@berth/shared'
+import { leavingText, renewalText } from '@berth/shared'
 import type { Task } from '@berth/shared/api'
 import { AttemptState, FailureCode, GoodbyeReason, StepState } from '@berth/shared/wire'
 import { durationFromMs, timestampFromMs } from '@bufbuild/protobuf/wkt'
@@ -341,6 +341,32 @@ describe.each(ENGINES)('agents on %s', (engine) => {
     await cp.advance(90 * 86_400_000)
     const late = await cp.call('POST', '/api/agent/renew/challenge', { certificate })
     expect([late.status, late.text.includes('new join token')]).toEqual([403, true])
+  })
+
+  test('an agent that leaves ends its session and shows as uninstalled; a renewal proves no leaving', async () => {
+    const session = await agent.active()
+    const { certificate, key } = agent.identity
+    const challenge = async () =>
+      (await cp.make<{ nonce: string }>('/api/agent/renew/challenge', { certificate })).nonce
+    const leave = (nonce: string, text: Uint8Array) => {
+      const signature = sign('sha256', text, key).toString('base64url')
+      return cp.call('POST', '/api/agent/leave', { certificate, nonce, signature })
+    }
+    const first = await challenge()
+    expect((await leave(first, renewalText(first, ''))).status).toBe(403)
+    expect((await leave(first, leavingText(first))).status).toBe(403)
+    const nonce = await challenge()
+    const left = await leave(nonce, leavingText(nonce))
+    expect([left.status, left.body]).toEqual([200, { server: 'one', environments: 1 }])
+    expect((await session.next('goodbye')).reason).toBe(GoodbyeReason.REVOKED)
+    const server = await cp.call<{ status: string }>('GET', `/api/servers/${serverId}`)
+    expect(server.body.status).toBe('uninstalled')
+    expect((await leave(nonce, leavingText(nonce))).status).toBe(403)
+    const fresh = await WireAgent.join(cp, serverId)
+    others.push(fresh)
+    await fresh.active()
+    const again = await cp.call<{ status: string }>('GET', `/api/servers/${serverId}`)
+    expect(again.body.status).toBe('online')
   })
 
   test('a rejoined server revokes the former agent at once', async () => {

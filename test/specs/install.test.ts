@@ -78,7 +78,7 @@ describe('with packaged agents', () => {
     expect(script.text).not.toContain(made.token)
     // before the daemon starts: Caddy never runs as root
     expect(script.text).toMatch(
-      /berth-agent setup proxy-account [\s\S]*systemctl restart berth-agent/,
+      /"\$agent" setup proxy-account\b[\s\S]*systemctl restart berth-agent/,
     )
     execFileSync('sh', ['-n'], { input: script.text })
     const file = await plane.call('GET', '/install/berth-agent-linux-x64.tar.gz')

@@ -69,6 +69,7 @@ describe.each(ENGINES)('settings of a server on %s', (engine) => {
       buildTimeoutMs: 90 * MINUTE,
       buildSlots: 3,
       taskSlots: 5,
+      isShared: false,
     })
     const less = await admin.call<Server>('PATCH', server, { settings: { build_slots: null } })
     expect(less.body.settings).toEqual({ ...settings, build_slots: null })

@@ -93,3 +93,43 @@ export const UPDATES = {
   /** An unpacked package is up to four times as large as its archive. */
   spaceFactor: 5,
 } as const
+
+/** `berth-agent uninstall`. */
+export const UNINSTALL = {
+  /** The service manager waits for the daemon's end. */
+  unitMs: 2 * MINUTE,
+  /** A daemon says goodbye and flushes first. */
+  daemonMs: 30 * SECOND,
+  /** Runners and supervisors; their commands have their own grace. */
+  processMs: 10 * SECOND,
+  killMs: 5 * SECOND,
+  /** Containers that are stopped together. */
+  parallel: 10,
+  /** A package may wait for the lock of another run. */
+  packageMs: 5 * MINUTE,
+  /** An answer is a word. */
+  answerChars: 100,
+  /** Names in one sentence. */
+  shownNames: 8,
+  /** How deep control groups are searched: slices of slices, and groups of containers. */
+  groupDepth: 6,
+} as const
+
+/** `berth-agent doctor`. */
+export const DOCTOR = {
+  /** For each thing on a network. */
+  waitMs: 10 * SECOND,
+  /** The time of an answer has a precision of a second, and the answer takes time itself. */
+  clockMs: 10 * SECOND,
+  /** Certificates are valid from this long before they are issued. */
+  clockProblemMs: 5 * MINUTE,
+  /** Certificates are renewed ten days before; by now that failed often. */
+  certificateMs: 5 * DAY,
+  /** Below this, a build and its services hardly fit. */
+  memoryBytes: GiB,
+  /** Of the memory; with less available, the kernel soon ends processes. */
+  memoryPart: 0.05,
+  diskBytes: 5 * GiB,
+  diskProblemBytes: GiB,
+  inodes: 10_000,
+} as const

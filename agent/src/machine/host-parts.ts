@@ -6,6 +6,7 @@ import type { AgentSettings } from '../settings.ts'
 import { findCaddy } from './caddy-program.ts'
 import { engineFacts, isEngineUp, openEngine } from './docker/engine.ts'
 import type { EngineError } from './docker/engine-error.ts'
+import { ENGINE_ADVICE, refuseEngine } from './docker/engine-kind.ts'
 import { readFirewallState } from './firewall/apply.ts'
 import { canUnshareMounts } from './process/namespaces.ts'
 import { askVersion } from './process/program-version.ts'
@@ -33,15 +34,18 @@ export const isDockerUp = (settings: DockerSettings): Promise<boolean> =>
   isEngineUp(openEngine(settings), DAEMON.probeMs)
 
 async function lookAtDocker(settings: DockerSettings): Promise<HostPart> {
-  const advice = 'Install Docker 20.10 or newer, or use the manual recipe.'
+  const advice = ENGINE_ADVICE.docker
   if (!existsSync(settings.dockerSocket)) {
     return part('docker', '', `No Docker engine was found at ${settings.dockerSocket}. ${advice}`)
   }
   try {
-    const { version, api, cgroup, storage } = await engineFacts(
-      openEngine(settings),
-      DAEMON.probeMs,
-    )
+    const facts = await engineFacts(openEngine(settings), DAEMON.probeMs)
+    const { version, api, cgroup, storage, kind } = facts
+    const refusal = refuseEngine(facts)
+    if (refusal) {
+      const reason = `The engine at ${settings.dockerSocket} cannot be used: ${refusal}. ${ENGINE_ADVICE[kind]}`
+      return part('docker', '', reason)
+    }
     return { ...part('docker', version), details: { api, cgroup, storage } }
   } catch (error) {
     const why = (error as EngineError).message.slice(0, 200)

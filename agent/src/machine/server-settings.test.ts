@@ -6,7 +6,7 @@ import { ServerSettingsSchema } from '@berth/shared/wire'
 import { create, type MessageInitShape } from '@bufbuild/protobuf'
 import { durationFromMs } from '@bufbuild/protobuf/wkt'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { readServerSettings, saveServerSettings, serverName } from './server-settings.ts'
+import { nameable, readServerSettings, saveServerSettings, serverName } from './server-settings.ts'
 
 const GiB = 1_024 ** 3
 let stateDir: string
@@ -25,6 +25,7 @@ const BY_SIZE = {
   buildTimeoutMs: null,
   buildSlots: usual.build_slots,
   taskSlots: usual.task_slots,
+  isShared: false,
 }
 
 test('nothing was sent: the size of the machine decides, under its own name', () => {
@@ -39,6 +40,7 @@ test('what is sent counts, and what is left out has its default', () => {
     buildTimeout: durationFromMs(90_000),
     buildSlots: 5,
     taskSlots: 7,
+    shared: true,
   })
   expect(readServerSettings({ stateDir })).toEqual({
     name: 'fra-1',
@@ -47,10 +49,13 @@ test('what is sent counts, and what is left out has its default', () => {
     buildTimeoutMs: 90_000,
     buildSlots: 5,
     taskSlots: 7,
+    isShared: true,
   })
+  expect(nameable({ stateDir }, ['pr-31'])).toEqual([])
   save({ name: 'fra-2' })
   expect(readServerSettings({ stateDir })).toEqual({ name: 'fra-2', ...BY_SIZE })
   expect(serverName({ stateDir })).toBe('fra-2')
+  expect(nameable({ stateDir }, ['pr-31'])).toEqual(['pr-31'])
 })
 
 test('a damaged file counts as none', () => {

@@ -21,6 +21,8 @@ export interface OwnServer {
   buildTimeoutMs: number | null
   buildSlots: number
   taskSlots: number
+  /** Organizations share it, so messages of one environment name no other. */
+  isShared: boolean
 }
 
 /** As sent: zero or an empty name for what is not set. */
@@ -36,6 +38,7 @@ export function saveServerSettings(settings: Place, given: ServerSettings): void
     buildTimeoutMs: given.buildTimeout ? durationMs(given.buildTimeout) : 0,
     buildSlots: given.buildSlots,
     taskSlots: given.taskSlots,
+    isShared: given.shared,
   }
   const text = `${JSON.stringify(kept)}\n`
   if (readText(settings) !== text) replaceFile(fileOf(settings), text)
@@ -68,8 +71,13 @@ export function readServerSettings(settings: Place): OwnServer {
     buildTimeoutMs: kept.buildTimeoutMs || null,
     buildSlots: kept.buildSlots || usual.build_slots,
     taskSlots: kept.taskSlots || usual.task_slots,
+    isShared: kept.isShared ?? false,
   }
 }
+
+/** For messages: those whose names everyone on this server may read. */
+export const nameable = <T>(settings: Place, shares: readonly T[]): readonly T[] =>
+  readServerSettings(settings).isShared ? [] : shares
 
 /** For messages: the name that people gave this server. */
 export const serverName = (settings: Place): string => readServerSettings(settings).name

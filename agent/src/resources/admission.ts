@@ -9,7 +9,7 @@ import {
   needOf,
   openMeter,
 } from '../machine/disk-space.ts'
-import { serverName } from '../machine/server-settings.ts'
+import { nameable, serverName } from '../machine/server-settings.ts'
 import type { AgentSettings } from '../settings.ts'
 
 interface DiskSpaceRequest {
@@ -42,7 +42,7 @@ export async function judgeDiskSpace(
       disks: measureDiskSpace(folders),
       needOn: ({ folder }) => needOf(ledger.usage.growths(environmentId, folder), development),
       development,
-      largest: ledger.usage.list(),
+      largest: nameable(settings, ledger.usage.list()),
       server: serverName(settings),
     })
   let message = look()

@@ -1,7 +1,8 @@
 // The SSH service of the daemon: accounts, files that sshd reads, sshd itself (ours or the server's), the session
 // server, the host certificate. Slow work runs in sequence in the background; a problem is shown as a sentence beside
 // the server's sshd and never ends the agent.
-import { existsSync } from 'node:fs'
+import { existsSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
 import { SSH_ACCOUNTS } from '@berth/shared'
 import { formatPublicKey } from '@berth/shared/ssh'
 import type { Clock } from '../clock.ts'
@@ -9,6 +10,7 @@ import type { Journal } from '../journal/journal.ts'
 import { SSHD } from '../limits/ssh.ts'
 import { readIdentity, readTrust, type Trust } from '../link/identity/identity.ts'
 import { describeError, type Log } from '../log.ts'
+import { locateProgram } from '../machine/process/programs.ts'
 import { isRoot } from '../machine/users/users.ts'
 import type { AgentSettings } from '../settings.ts'
 import { relayAccount, sshPaths } from './paths.ts'
@@ -28,8 +30,8 @@ import { keepOwnSshd, ownSshd, requireSshd, stopOwnSshd } from './sshd/own-daemo
 import { logIn } from './sshd/own-login.ts'
 import { readAuthorities, writeTrustFiles } from './sshd/trust-files.ts'
 
-const DROP_IN = '60-berth.conf'
-const HOST_DROP_IN = '61-berth-host.conf'
+export const DROP_IN = '60-berth.conf'
+export const HOST_DROP_IN = '61-berth-host.conf'
 
 /** Shown on the server's page. */
 export interface SshState {
@@ -282,9 +284,12 @@ function currentTrust(settings: AgentSettings): Trust {
 export async function removeFromServer(settings: AgentSettings): Promise<void> {
   const { dropIns } = sshPaths(settings)
   await stopOwnSshd(settings)
-  if (settings.ssh.mode === 'auto') {
-    const sshd: Sshd = { argv: [requireSshd()], ...settings.ssh }
-    await removeDropIns(sshd, dropIns, [DROP_IN, HOST_DROP_IN])
+  const names = [DROP_IN, HOST_DROP_IN]
+  const program = locateProgram('sshd')
+  if (settings.ssh.mode === 'auto' && program) {
+    await removeDropIns({ argv: [program], ...settings.ssh }, dropIns, names)
+  } else if (settings.ssh.mode === 'auto') {
+    for (const name of names) rmSync(join(dropIns, name), { force: true }) // sshd was uninstalled
   }
   await removeRelayAccounts(settings)
 }

@@ -61,6 +61,8 @@ const ARGUMENT_KINDS: Readonly<Record<string, Kind>> = {
   'server show': 'servers',
   'server set': 'servers',
   'server upgrade': 'servers',
+  'server share': 'servers',
+  'server unshare': 'servers',
   'server remove': 'servers',
   'server join-token': 'servers',
   'orgs use': 'orgs',

@@ -6,6 +6,12 @@ const SERVER: FlagSpec = {
   summary: 'A whole server, instead of an environment',
 }
 
+const WITH: FlagSpec = {
+  flags: '--with <organization>',
+  summary: 'Slug or id of the other organization',
+  required: true,
+}
+
 export const SERVERS: readonly CommandSpec[] = [
   {
     path: 'server list',
@@ -73,6 +79,22 @@ export const SERVERS: readonly CommandSpec[] = [
     ],
     examples: ['berth server upgrade fra-1', 'berth server upgrade --all --wait'],
     load: async () => (await import('../commands/servers/server-upgrade.ts')).serverUpgrade,
+  },
+  {
+    path: 'server share',
+    summary: 'Let another organization place environments on a server',
+    args: '<name>',
+    flags: [WITH],
+    examples: ['berth server share fra-1 --with acme'],
+    load: async () => (await import('../commands/servers/server-share.ts')).serverShare,
+  },
+  {
+    path: 'server unshare',
+    summary: 'End the sharing of a server; refused while environments are on it',
+    args: '<name>',
+    flags: [WITH],
+    examples: ['berth server unshare fra-1 --with acme'],
+    load: async () => (await import('../commands/servers/server-share.ts')).serverUnshare,
   },
   {
     path: 'server remove',

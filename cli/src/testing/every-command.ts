@@ -467,6 +467,23 @@ export const ROWS: Record<string, Row> = {
       [2, ['fra-1', '--all']],
     ],
   },
+  'server share': {
+    args: ['fra-1', '--with', 'guests'],
+    pipe: /^$/,
+    shown: /fra-1 is shared with guests/,
+    changes: 'POST /api/servers/2/shares',
+    exits: [[2, ['fra-1']]],
+  },
+  'server unshare': {
+    args: ['fra-1', '--with', 'guests'],
+    pipe: /^$/,
+    shown: /fra-1 is not shared with guests any more/,
+    changes: 'DELETE /api/servers/2/shares/7',
+    exits: [
+      [2, ['fra-1']],
+      [2, ['fra-1', '--with', 'strangers']],
+    ],
+  },
   'server remove': {
     args: ['fra-1', '--confirm', 'fra-1'],
     pipe: /^2\tfra-1\n$/,

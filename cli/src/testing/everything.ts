@@ -150,6 +150,8 @@ function scriptSetUp(peer: Peer): void {
   peer.script('POST /api/servers/2/join_token', { status: 201, json: joinToken() })
   peer.script('POST /api/servers/2/upgrade', { status: 202, json: rollout() })
   peer.script('PATCH /api/servers/2', { json: server() })
+  peer.script('POST /api/servers/2/shares', { json: server() })
+  peer.script('DELETE /api/servers/2/shares/7', { json: server({ shared_with: [] }) })
   peer.script('DELETE /api/servers/2', { status: 204 })
   peer.script('POST /api/servers/2/ssh', { status: 201, json: certificate() })
 }

@@ -310,6 +310,7 @@ export const server = (more: object = {}): Server =>
     limits: NO_LIMITS,
     default_limits: null,
     environment_count: 3,
+    shared_with: [{ id: 7, name: 'Guests', slug: 'guests' }],
     created_at: AT,
     ...more,
   })

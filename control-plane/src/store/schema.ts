@@ -51,6 +51,7 @@ export interface Schema {
   replicas: ReplicasTable
   scheduleRuns: ScheduleRunsTable
   schedules: SchedulesTable
+  serverShares: ServerSharesTable
   serverUsage: ServerUsageTable
   servers: ServersTable
   sshAuthorities: SshAuthoritiesTable
@@ -150,6 +151,7 @@ export interface AgentsTable {
   trustApplied: Generated<number>
   /** Why the newest one is not in force; empty: it is, or nothing was said yet. */
   trustError: Generated<string>
+  leftAt: number | null
 }
 
 export interface AlertsTable {
@@ -775,6 +777,12 @@ export interface SchedulesTable {
   nextRunAt: number | null
   /** Why this control plane cannot follow it. */
   problem: string | null
+}
+
+export interface ServerSharesTable {
+  serverId: number
+  organizationId: number
+  createdAt: number
 }
 
 export interface ServerUsageTable {

@@ -27,6 +27,7 @@ const LOOKS: Record<string, readonly [IconName, Tone, string]> = {
   updating: ['half', 'busy', 'Updating'],
   duplicate_identity: ['warning', 'bad', 'Duplicate identity'],
   revoked: ['cross', 'bad', 'Revoked'],
+  uninstalled: ['cross', 'bad', 'Uninstalled'],
   restarting: ['warning', 'warn', 'Restarting'],
   exited: ['cross', 'bad', 'Exited'],
   missing: ['cross', 'bad', 'Missing'],

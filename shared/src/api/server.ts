@@ -13,6 +13,7 @@ const SERVER_STATUSES = [
   'updating',
   'duplicate_identity',
   'revoked',
+  'uninstalled',
 ] as const
 export type ServerStatus = (typeof SERVER_STATUSES)[number]
 
@@ -211,6 +212,10 @@ export const Server = ServerRef.extend({
   usage: ServerUsage.nullish(),
   /** Whether the newest SSH keys and revocations are in force on it; null if it has no agent. */
   trust: ServerTrust.nullish(),
+  /** The organization it belongs to, if that is another one: settings, load and parts are hidden then. */
+  shared_by: z.object({ id: Id, name: z.string() }).nullish(),
+  /** Organizations that may place environments on it. */
+  shared_with: z.array(z.object({ id: Id, name: z.string(), slug: z.string() })).default([]),
   created_at: Time,
 })
 export type Server = z.infer<typeof Server>
@@ -243,6 +248,15 @@ export const ServerPatch = z.strictObject({
   settings: ServerSettingsPatch.optional(),
 })
 export type ServerPatch = z.infer<typeof ServerPatch>
+
+export const ServerShareCreate = z.strictObject({
+  /** Slug or id of the organization. */
+  organization: z.string().min(1).max(64),
+})
+export const ServerShareParams = z.object({
+  id: z.coerce.number().int().positive(),
+  organization_id: z.coerce.number().int().positive(),
+})
 
 export const ServerDeleteQuery = z.object({
   /** The server's name. */
@@ -292,3 +306,18 @@ export const RenewRequest = z.strictObject({
   /** base64url, over length-prefixed ("berth-renew-1", nonce, CSR). */
   signature: z.string().max(1_000),
 })
+
+/** POST /api/agent/leave: Berth was uninstalled from the server. Proven as a renewal after expiry is. */
+export const LeaveRequest = z.strictObject({
+  certificate: z.string().max(8_192),
+  nonce: z.string().max(100),
+  /** base64url, over length-prefixed ("berth-leave-1", nonce). */
+  signature: z.string().max(1_000),
+})
+export const LeaveResponse = z.object({
+  /** The server's name. */
+  server: z.string(),
+  /** Environments that are still listed on it. */
+  environments: z.int(),
+})
+export type LeaveResponse = z.infer<typeof LeaveResponse>

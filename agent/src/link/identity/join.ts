@@ -15,9 +15,11 @@ import {
   IdentityError,
   isJoined,
   type NewIdentity,
+  readIdentity,
   readInstallId,
   writeIdentity,
 } from './identity.ts'
+import { greet, NotKnown } from './leave.ts'
 import { type Answer, parseBaseUrl, postJson, RequestFailed } from './verified-post.ts'
 
 interface JoinToken {
@@ -67,6 +69,24 @@ export async function join(settings: AgentSettings, options: JoinOptions): Promi
   const identity = readAnswer(answer, { base, request, caHash: token.caHash })
   writeIdentity(settings, identity, true)
   return identity
+}
+
+/** Whether this server has joined the control plane at `url`, which still knows it. Throws if that cannot be told. */
+export async function isMember(settings: AgentSettings, url: string): Promise<boolean> {
+  if (!isJoined(settings)) return false
+  const identity = readIdentity(settings)
+  if (identity.baseUrl !== parseBaseUrl(url).href) {
+    throw new IdentityError(
+      `This server has joined ${identity.baseUrl}. Remove it there first (berth-agent uninstall), or replace its identity: berth-agent join --force ${url}`,
+    )
+  }
+  try {
+    await greet(identity)
+    return true
+  } catch (error) {
+    if (error instanceof NotKnown) return false
+    throw error
+  }
 }
 
 /** A lost answer may be requested again with the same key. */

@@ -24,6 +24,8 @@ export interface Answer {
   status: number
   /** Parsed JSON; undefined for any other body. */
   body: unknown
+  /** The clock of the other side, as HTTP writes it. */
+  date?: string | undefined
 }
 
 const hostOf = (url: URL): string => url.hostname.replace(/^\[|\]$/g, '')
@@ -110,7 +112,10 @@ function send(url: URL, text: string, ca: string[] | undefined): Promise<Answer>
         if (status >= 300 && status < 400) {
           const to = response.headers.location ?? 'another address'
           reject(new RequestFailed(`${url.origin} sends on to ${to}. Give that address instead.`))
-        } else resolve({ status, body: parse(Buffer.concat(pieces)) })
+        } else {
+          const { date } = response.headers
+          resolve({ status, body: parse(Buffer.concat(pieces)), date })
+        }
       })
     })
     call.end(text)

@@ -5,6 +5,7 @@ import type Docker from 'dockerode'
 import { ENGINE } from '../../limits/docker.ts'
 import type { AgentSettings } from '../../settings.ts'
 import type { CallOptions } from './client.ts'
+import { type EngineKind, kindOf } from './engine-kind.ts'
 
 export interface Engine {
   readonly socket: string
@@ -45,6 +46,7 @@ export interface EngineFacts {
   cgroup: string
   storage: string
   dataRoot: string
+  kind: EngineKind
 }
 
 const askVersion = async (engine: Engine, timeoutMs: number = ENGINE.callMs) =>
@@ -61,6 +63,7 @@ interface Info {
   CgroupVersion?: string
   Driver?: string
   DockerRootDir?: string
+  SecurityOptions?: string[] | null
 }
 
 export async function engineFacts(
@@ -77,6 +80,7 @@ export async function engineFacts(
     cgroup: info.CgroupVersion ?? '1',
     storage: info.Driver ?? '',
     dataRoot: info.DockerRootDir ?? '/var/lib/docker',
+    kind: kindOf(version, info),
   }
 }
 

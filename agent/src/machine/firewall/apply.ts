@@ -66,6 +66,19 @@ async function save(family: Family): Promise<Saved> {
   return { filter: tableOf('filter'), mangle: tableOf('mangle') }
 }
 
+/** Why rules cannot be set here; undefined when they can. Changes nothing. */
+export async function findFirewallFault(): Promise<string | undefined> {
+  try {
+    for (const family of families()) {
+      programOf(family, 'restore')
+      await save(family)
+    }
+    return undefined
+  } catch (error) {
+    return (error as Error).message
+  }
+}
+
 /** The kernel accepts all rules or none. */
 function restore(family: Family, rules: string): Promise<void> {
   const program = programOf(family, 'restore')

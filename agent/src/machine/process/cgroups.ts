@@ -266,3 +266,54 @@ export class Cgroup {
     }
   }
 }
+
+/**
+ * Removes every group of ours with this prefix, wherever its maker was: in a version 1 hierarchy our folder is below the
+ * group of the process that made it. Ends what is inside. Removes our folder too if no other agent uses it.
+ */
+export async function removeAllGroups(prefix: string, depth: number): Promise<void> {
+  for (const mount of new Set(findCgroupMounts().values())) {
+    for (const folder of findFolders(mount, depth)) {
+      for (const name of listFolders(folder).filter((one) => one.startsWith(prefix))) {
+        await removeGroup(join(folder, name))
+      }
+      removeFolder(folder)
+    }
+  }
+}
+
+async function removeGroup(folder: string): Promise<void> {
+  for (let round = 0; round < PROCESSES.killRounds; round += 1) {
+    const pids = (read(join(folder, 'cgroup.procs')) ?? '').split('\n').filter(Boolean)
+    if (pids.length === 0) break
+    for (const pid of pids) signalProcess(Number(pid), 'SIGKILL')
+    await delay(PROCESSES.endPollMs)
+  }
+  removeFolder(folder)
+}
+
+function removeFolder(folder: string): void {
+  try {
+    rmdirSync(folder)
+  } catch {
+    // in use by another agent, or removed already
+  }
+}
+
+const listFolders = (folder: string): string[] => {
+  try {
+    const found = readdirSync(folder, { withFileTypes: true })
+    return found.filter((entry) => entry.isDirectory()).map(({ name }) => name)
+  } catch {
+    return []
+  }
+}
+
+/** Our folders below this one. */
+export function findFolders(folder: string, depth: number): string[] {
+  return listFolders(folder).flatMap((name) => {
+    const path = join(folder, name)
+    if (name === OURS) return [path]
+    return depth > 1 ? findFolders(path, depth - 1) : []
+  })
+}

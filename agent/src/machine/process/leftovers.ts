@@ -21,8 +21,8 @@ const groupsOf = ({ name }: Belonging): Cgroup[] => {
   return listCgroups(host, `${name}-`).flatMap((found) => Cgroup.create(host, found) ?? [])
 }
 
-/** This process and its ancestors, regardless of their environment. */
-function ownLine(all: ProcessFacts[]): Set<number> {
+/** This process and its ancestors (the shell, sudo), regardless of their environment. */
+export function ownLine(all: ProcessFacts[]): Set<number> {
   const parents = new Map(all.map(({ pid, parent }) => [pid, parent]))
   const line = new Set<number>()
   for (let pid = process.pid; pid > 1 && !line.has(pid); pid = parents.get(pid) ?? 0) line.add(pid)

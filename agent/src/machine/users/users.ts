@@ -9,6 +9,10 @@ import { locateProgram, runProgram } from '../process/programs.ts'
 
 export const isRoot = (): boolean => process.getuid?.() === 0
 
+/** berth-git: fetches repositories for all environments. */
+export const gitAccountName = ({ accountPrefix }: { accountPrefix: string }): string =>
+  `${accountPrefix.replace(/e$/, '')}git`
+
 export class AccountError extends Error {
   override readonly name = 'AccountError'
 }

@@ -1,6 +1,6 @@
 // Keeps connections that Caddy has not accepted yet when it loads another configuration. Caddy reopens its ports and
 // closes the old ones, and Linux resets waiting connections unless it is configured to migrate them (5.14 and newer).
-import { readFileSync, writeFileSync } from 'node:fs'
+import { globSync, readFileSync, writeFileSync } from 'node:fs'
 
 const SETTING = '/proc/sys/net/ipv4/tcp_migrate_req'
 
@@ -12,5 +12,24 @@ export function handOverUnaccepted(): string | undefined {
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
     return code === 'ENOENT' ? 'this kernel is older than 5.14' : `${SETTING}: ${code}`
+  }
+}
+
+const CONFIGURED = ['/etc/sysctl.conf', '/etc/sysctl.d/*.conf', '/usr/lib/sysctl.d/*.conf']
+
+/** As the kernel has it by default, unless the server's owner configured it. */
+export function resetUnaccepted(): void {
+  const isOwners = CONFIGURED.flatMap((pattern) => globSync(pattern)).some((file) => {
+    try {
+      return readFileSync(file, 'utf8').includes('tcp_migrate_req')
+    } catch {
+      return false
+    }
+  })
+  if (isOwners) return
+  try {
+    if (readFileSync(SETTING, 'utf8').trim() === '1') writeFileSync(SETTING, '0')
+  } catch {
+    // this kernel has no such setting
   }
 }

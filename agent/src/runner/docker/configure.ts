@@ -9,6 +9,7 @@ import { replaceFile } from '../../machine/atomic-files.ts'
 import { readSigningKey, type SigningKey } from '../../machine/docker/build/ssh-agent.ts'
 import { type EngineFacts, engineFacts, engineFactsAgain } from '../../machine/docker/engine.ts'
 import { EngineError } from '../../machine/docker/engine-error.ts'
+import { ENGINE_ADVICE, refuseEngine } from '../../machine/docker/engine-kind.ts'
 import { writeSecretFile } from '../../machine/files.ts'
 import { locateProgram } from '../../machine/process/programs.ts'
 import { serverName } from '../../machine/server-settings.ts'
@@ -28,16 +29,8 @@ import { buildText, LAUNCH_PROGRAM, type VariableFiles } from './container-spec.
 import { dockerOf, dockerSectionOf, isUntrusted, lastDocker } from './docker-context.ts'
 import { recoverDockerLeftovers } from './leftovers.ts'
 
-const OLDEST = [20, 10] as const
-
-function isOldEngine(version: string): boolean {
-  const [major = 0, minor = 0] = version.split('.').map(Number)
-  return major < OLDEST[0] || (major === OLDEST[0] && minor < OLDEST[1])
-}
-
 export async function checkEngine(attempt: Attempt): Promise<EngineFacts> {
-  const advice = 'Install Docker 20.10 or newer, or use the manual recipe.'
-  const unusable = (why: string): StepFailure =>
+  const unusable = (why: string, advice = ENGINE_ADVICE.docker): StepFailure =>
     new StepFailure(
       FailureCode.DOCKER_UNAVAILABLE,
       `Server ${serverName(attempt.settings)} has no working Docker engine: ${why}. ${advice}`,
@@ -46,7 +39,8 @@ export async function checkEngine(attempt: Attempt): Promise<EngineFacts> {
     const { engine } = dockerOf(attempt)
     const known = remembered.engine
     const facts = await (known ? engineFactsAgain(engine, known) : engineFacts(engine))
-    if (isOldEngine(facts.version)) throw unusable(`its version is ${facts.version}`)
+    const refusal = refuseEngine(facts)
+    if (refusal) throw unusable(refusal, ENGINE_ADVICE[facts.kind])
     return facts
   } catch (error) {
     throw error instanceof EngineError ? unusable(error.message) : error

@@ -2,7 +2,7 @@
 // large writes (`guardDiskSpace`), remembered for the next deployment (`keepGrowth`).
 import { FailureCode } from '@berth/shared/wire'
 import { describeExcess, inGigabytes, watchDiskSpace } from '../../machine/disk-space.ts'
-import { serverName } from '../../machine/server-settings.ts'
+import { nameable, serverName } from '../../machine/server-settings.ts'
 import { judgeDiskSpace, recordGrowth } from '../../resources/admission.ts'
 import { collectCache } from '../../resources/cache.ts'
 import { collectEnvironment } from '../../resources/garbage.ts'
@@ -64,7 +64,7 @@ export async function guardDiskSpace<T>(
   const watch = watchDiskSpace({
     meter: need(attempt, 'disk'),
     development: attempt.settings.development,
-    largest: attempt.ledger.usage.list(),
+    largest: nameable(attempt.settings, attempt.ledger.usage.list()),
     server: serverName(attempt.settings),
     signal: attempt.interruption.signal,
   })

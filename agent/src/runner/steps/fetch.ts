@@ -31,7 +31,13 @@ import {
 import { withGitSession } from '../../machine/git/session.ts'
 import type { Account } from '../../machine/process/confinement.ts'
 import { dial } from '../../machine/process/probes.ts'
-import { AccountError, ensureAccount, findClosedFolder, isRoot } from '../../machine/users/users.ts'
+import {
+  AccountError,
+  ensureAccount,
+  findClosedFolder,
+  gitAccountName,
+  isRoot,
+} from '../../machine/users/users.ts'
 import type { Attempt } from '../attempt.ts'
 import { missing, StepFailure } from '../failure.ts'
 import { PartKey } from '../parts.ts'
@@ -54,7 +60,7 @@ export const deploymentRef = (taskId: number): string => `refs/berth/${taskId}`
 async function gitAccount(attempt: Attempt): Promise<Account | undefined> {
   const { paths, settings } = attempt
   const recipe = recipeOf(attempt).name
-  const name = `${settings.accountPrefix.replace(/e$/, '')}git`
+  const name = gitAccountName(settings)
   let account: Account | undefined
   if (isRoot()) {
     try {

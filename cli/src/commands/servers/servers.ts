@@ -132,6 +132,8 @@ async function performServerShow(options: { name: string }, context: Context): P
     ['builds', describeBuilds(server)],
     ['task slots', describeTaskSlots(server)],
     ['environments', String(server.environment_count)],
+    ['shared by', server.shared_by?.name ?? ''],
+    ['shared with', server.shared_with.map(({ slug }) => slug).join(', ')],
   ])
   return EXIT.done
 }

@@ -15,7 +15,8 @@ import type { Db } from '../../store/engine/db.ts'
 import { type Environment, findEnvironment } from '../../store/environments/environments.ts'
 import { listUserNames } from '../../store/people/people.ts'
 import { findProject, type Project } from '../../store/projects/projects.ts'
-import { findServer, type Server } from '../../store/servers/servers.ts'
+import { findServer, listServersById, type Server } from '../../store/servers/servers.ts'
+import { listShares } from '../../store/servers/shares.ts'
 
 export const missing = (): AppError =>
   new AppError('not_found', "Not found, or you don't have access.")
@@ -81,6 +82,49 @@ export const loadServer = async (
   id: number,
   permission: Permission,
 ): Promise<Server> => allowed(await findServer(db, id), caller, permission)
+
+/**
+ * For what every organization with a place on the server may see. `isShared`: the caller's organization is a guest
+ * there; what belongs to the owner stays hidden.
+ */
+export async function loadVisibleServer(
+  db: Db,
+  caller: Caller,
+  id: number,
+): Promise<{ server: Server; isShared: boolean }> {
+  const server = await findServer(db, id)
+  if (!server) throw missing()
+  if (!isGuest(caller, server)) {
+    requirePermission(caller, server.organizationId, 'read')
+    return { server, isShared: false }
+  }
+  const shares = (await listShares(db, [id])).get(id) ?? []
+  const guest = shares.find((one) => permit(caller, one.id, 'read').kind !== 'hidden')
+  if (!guest) throw missing()
+  requirePermission(caller, guest.id, 'read')
+  return { server, isShared: true }
+}
+
+/** Whether a server that the caller sees is another organization's. */
+export const isGuest = (caller: Caller, server: Pick<Server, 'organizationId'>): boolean =>
+  permit(caller, server.organizationId, 'read').kind === 'hidden'
+
+/** Those of these servers on which an organization may place environments. */
+export async function filterUsableServers(
+  db: Db,
+  organizationId: number,
+  ids: readonly number[],
+): Promise<number[]> {
+  const servers = (await listServersById(db, [...ids])).filter((one) => one.removedAt === null)
+  const shares = await listShares(db, [...ids])
+  return servers
+    .filter(
+      (server) =>
+        server.organizationId === organizationId ||
+        shares.get(server.id)?.some((one) => one.id === organizationId),
+    )
+    .map(({ id }) => id)
+}
 
 export const loadProject = async (
   db: Db,

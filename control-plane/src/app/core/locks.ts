@@ -5,17 +5,28 @@ import { invalidFields } from '@berth/shared'
 import { touchOrganization } from '../../store/people/organizations.ts'
 import { listProjectServers, lockProject, type Project } from '../../store/projects/projects.ts'
 import { listServerProjects, lockServer, type Server } from '../../store/servers/servers.ts'
-import { missing } from './access.ts'
+import { filterUsableServers, missing } from './access.ts'
 import type { Change } from './change.ts'
 
 export async function holdOrganization(c: Change, id: number): Promise<void> {
   if (!(await touchOrganization(c.db, id))) throw missing()
 }
 
-/** Locks the servers of a project. A server that was removed concurrently is reported like one that never existed. */
-export async function holdServers(c: Change, ids: readonly number[]): Promise<void> {
+/**
+ * Locks the servers of a project. A server that was removed, or is not shared any more, is reported like one that never
+ * existed.
+ */
+export async function holdServers(
+  c: Change,
+  organizationId: number,
+  ids: readonly number[],
+): Promise<void> {
+  const held: number[] = []
   for (const id of ids.toSorted((a, b) => a - b)) {
-    if (await lockServer(c.db, id)) continue
+    if (await lockServer(c.db, id)) held.push(id)
+  }
+  const usable = await filterUsableServers(c.db, organizationId, held)
+  if (usable.length < ids.length) {
     const message = 'A server of the list does not exist in this organization.'
     throw invalidFields([{ field: 'server_ids', code: 'not_found', message }])
   }

@@ -6,7 +6,7 @@ import type { Context } from '../../context.ts'
 import { branchProblem, repositoryProblem } from '../../domain/forges/repository.ts'
 import type { Db } from '../../store/engine/db.ts'
 import type { ProjectsTable } from '../../store/schema.ts'
-import { listServersById } from '../../store/servers/servers.ts'
+import { filterUsableServers } from '../core/access.ts'
 import { reservedProblem } from '../environments/hostnames.ts'
 
 type ProjectColumns = Updateable<ProjectsTable>
@@ -66,9 +66,8 @@ export async function projectProblems(
   }
   if (asked.server_ids !== undefined) {
     const wanted = new Set(asked.server_ids)
-    const servers = await listServersById(db, [...wanted])
-    const own = servers.filter((s) => s.organizationId === organizationId && s.removedAt === null)
-    if (own.length !== wanted.size) {
+    const usable = await filterUsableServers(db, organizationId, [...wanted])
+    if (usable.length !== wanted.size) {
       const message = 'A server of the list does not exist in this organization.'
       problems.push({ field: 'server_ids', code: 'not_found', message })
     }

@@ -55,7 +55,7 @@ export async function createProject(
   const made = await change(ctx, async (c) => {
     const { db, now } = c
     await holdOrganization(c, organizationId)
-    await holdServers(c, [...new Set(asked.server_ids)])
+    await holdServers(c, organizationId, [...new Set(asked.server_ids)])
     await claimProjectDomain(c, { id: null, organizationId }, domain)
     await requireFreeName(c.db, organizationId, name)
     await requireBelowLimit(c.db, organizationId, ctx.config.projectsPerOrganization)

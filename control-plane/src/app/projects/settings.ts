@@ -85,7 +85,7 @@ async function applySettings(
     await claimProjectDomain(c, project, asked.domain)
   }
   if (asked.server_ids !== undefined) {
-    await holdServers(c, servers.ids)
+    await holdServers(c, organizationId, servers.ids)
     await replaceProjectServers(c.db, id, servers.ids)
   }
   const moved = asked.repo_url !== undefined && asked.repo_url !== project.repoUrl

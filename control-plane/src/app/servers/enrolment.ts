@@ -8,8 +8,8 @@ import {
   verify,
   X509Certificate,
 } from 'node:crypto'
-import { AppError, renewalText } from '@berth/shared'
-import type { EnrollRequest, EnrollResponse } from '@berth/shared/api'
+import { AppError, leavingText, renewalText } from '@berth/shared'
+import type { EnrollRequest, EnrollResponse, LeaveResponse } from '@berth/shared/api'
 import type { Context } from '../../context.ts'
 import { toUtc } from '../../domain/core/utc.ts'
 import { parseJoinToken, sameHash } from '../../identity/tokens.ts'
@@ -17,6 +17,7 @@ import { type IssuedCertificate, issueAgentCertificate } from '../../keys/author
 import { readRequestedKey } from '../../keys/csr.ts'
 import { ENROLMENT } from '../../limits/keys.ts'
 import {
+  endAgent,
   findAgent,
   findAgentCertificate,
   findGenerations,
@@ -29,11 +30,12 @@ import {
   findJoinToken,
   findServer,
   type JoinToken,
+  listServerEnvironments,
   updateJoinResponse,
 } from '../../store/servers/servers.ts'
 import type { SshAuthority } from '../../store/ssh/authorities.ts'
-import { auditAgent } from '../core/audit.ts'
-import { agentTopic, change } from '../core/transaction.ts'
+import { auditAgent, type Subject } from '../core/audit.ts'
+import { agentTopic, change, emit } from '../core/transaction.ts'
 import { serveJoinedServer } from '../forges/waiting-list.ts'
 import { confirmSshAuthorities, publishSshAuthorities } from '../ssh/authorities.ts'
 
@@ -204,11 +206,13 @@ export async function challengeRenewal(
   return { nonce, expiresAt: until }
 }
 
-export async function renewExpired(
+/** The certificate and the agent of a request that is signed over an open nonce, which is used up. */
+async function loadProven(
   ctx: Context,
-  asked: { certificate: string; csr: string; nonce: string; signature: string },
-): Promise<EnrollResponse> {
-  const { certificate, agent } = await loadExpired(ctx, asked.certificate)
+  asked: { certificate: string; nonce: string; signature: string },
+  text: Uint8Array,
+) {
+  const loaded = await loadExpired(ctx, asked.certificate)
   const open = challenges.get(ctx)
   const challenge = open?.get(asked.nonce)
   open?.delete(asked.nonce)
@@ -216,14 +220,43 @@ export async function renewExpired(
   const signature = Buffer.from(asked.signature, 'base64url')
   const proven =
     challenge !== undefined &&
-    challenge.fingerprint === certificate.fingerprint &&
+    challenge.fingerprint === loaded.certificate.fingerprint &&
     challenge.until > ctx.clock.now() &&
-    verify('sha256', renewalText(asked.nonce, asked.csr), key, signature)
+    verify('sha256', text, key, signature)
   if (!proven) throw expired('The signature or the nonce does not fit.')
+  return loaded
+}
+
+export async function renewExpired(
+  ctx: Context,
+  asked: { certificate: string; csr: string; nonce: string; signature: string },
+): Promise<EnrollResponse> {
+  const { certificate, agent } = await loadProven(ctx, asked, renewalText(asked.nonce, asked.csr))
   const { generation, ...issued } = await renewAgentCertificate(ctx, agent.id, {
     csr: asked.csr,
     generation: certificate.generation,
   })
   const trusted = await publishSshAuthorities(ctx, 'user')
   return answer(ctx, agent.id, agent.serverId, issued, generation, trusted)
+}
+
+/** Berth was uninstalled from the server: its agent never returns. The server stays, for its environments. */
+export async function endLeavingAgent(
+  ctx: Context,
+  asked: { certificate: string; nonce: string; signature: string },
+): Promise<LeaveResponse> {
+  const { agent } = await loadProven(ctx, asked, leavingText(asked.nonce))
+  return change(ctx, async (c) => {
+    const server = await findServer(c.db, agent.serverId)
+    if (!server || !(await endAgent(c.db, agent.id, c.now))) {
+      throw expired('This certificate is unknown or revoked.')
+    }
+    c.notify(agentTopic(agent.id))
+    const environments = (await listServerEnvironments(c.db, server.id)).length
+    const subject: Subject = ['server', server.id]
+    await auditAgent(c, agent.id, 'agent', 'agent.leave', subject, { environments })
+    const { organizationId, id: server_id } = server
+    emit(c, { organizationId }, 'server.updated', { server_id, status: 'uninstalled' })
+    return { server: server.name, environments }
+  })
 }

@@ -14,7 +14,7 @@ import {
   type ServerUsage,
   type UsagePoint,
 } from '../../store/servers/usage.ts'
-import { loadServer } from '../core/access.ts'
+import { loadVisibleServer, readableOrganizations } from '../core/access.ts'
 import { change } from '../core/transaction.ts'
 
 const SKEW_MS = 5 * 60_000
@@ -81,14 +81,19 @@ export async function getServerFacts(
   serverId: number,
   span: UsageSpan = 'day',
 ): Promise<ServerFacts> {
-  const server = await loadServer(ctx.db, caller, serverId, 'read')
+  const { server, isShared } = await loadVisibleServer(ctx.db, caller, serverId)
   const latest = (await listServerUsage(ctx.db, [server.id])).get(server.id)
-  const here = await listServerEnvironments(ctx.db, server.id)
+  const readable = readableOrganizations(caller)
+  const here = (await listServerEnvironments(ctx.db, server.id)).filter((environment) =>
+    readable.includes(environment.organizationId),
+  )
   const names = new Map(here.map(({ id, identifier }) => [id, identifier]))
   const environments = (latest?.environments ?? []).flatMap((of) => {
     const identifier = names.get(of.environmentId)
     return identifier === undefined ? [] : { ...of, identifier }
   })
+  // the load of the whole machine is its owner's to know
+  if (isShared) return { latest: undefined, environments, points: [] }
   const window = WINDOWS[span]
   const since = ctx.clock.now() - window.ms
   const points = await listUsagePoints(ctx.db, server.id, window.span, since)

@@ -6,10 +6,11 @@ import type { Caller } from '../../domain/core/access.ts'
 import { makeJoinToken } from '../../identity/tokens.ts'
 import { ENROLMENT } from '../../limits/keys.ts'
 import { isUniqueViolation } from '../../store/engine/database.ts'
+import { listOrganizationsById } from '../../store/people/organizations.ts'
 import {
   type Agent,
   findServerAgent,
-  listRevokedServers,
+  listLostAgents,
   listServerAgents,
 } from '../../store/servers/agents.ts'
 import { type LatestUpdate, listLatestUpdates } from '../../store/servers/rollouts.ts'
@@ -22,10 +23,12 @@ import {
   listServers,
   type Server,
 } from '../../store/servers/servers.ts'
+import { listSharedServers, listShares, type ShareHolder } from '../../store/servers/shares.ts'
 import { listServerUsage, type ServerUsage } from '../../store/servers/usage.ts'
 import {
   asReader,
-  loadServer,
+  isGuest,
+  loadVisibleServer,
   organizationForCreation,
   readableOrganizations,
   requirePermission,
@@ -45,6 +48,10 @@ export interface ServerView {
   usage: ServerUsage | undefined
   /** The newest update of its agent. */
   update: LatestUpdate | undefined
+  /** Another organization's, which shares it with the caller's. */
+  owner: { id: number; name: string } | undefined
+  /** Organizations that may place environments on it. */
+  sharedWith: ShareHolder[]
 }
 
 /** A session row counts only if this process wrote it. */
@@ -56,39 +63,62 @@ export const inStartGrace = (ctx: Context): boolean =>
   ctx.clock.now() - ctx.startedAt <
   SESSION.graceTimeouts * SESSION.timeoutIntervals * SESSION.heartbeatMinMs
 
-function serverStatus(ctx: Context, agent: Agent | undefined, wasRevoked: boolean): ServerStatus {
-  if (!agent) return wasRevoked ? 'revoked' : 'pending'
+function serverStatus(
+  ctx: Context,
+  agent: Agent | undefined,
+  lost: 'revoked' | 'left' | undefined,
+): ServerStatus {
+  if (!agent) return lost === 'left' ? 'uninstalled' : (lost ?? 'pending')
   if (agent.lockedAt !== null) return 'duplicate_identity'
   if (hasSession(ctx, agent)) return agent.drainingAt === null ? 'online' : 'draining'
   return agent.connectedAt !== null && inStartGrace(ctx) ? 'unknown' : 'offline'
 }
 
-async function view(ctx: Context, servers: Server[]): Promise<ServerView[]> {
+async function view(ctx: Context, caller: Caller, servers: Server[]): Promise<ServerView[]> {
   const ids = servers.map((s) => s.id)
   const agents = await listServerAgents(ctx.db, ids)
-  const revoked = await listRevokedServers(ctx.db, ids)
+  const lost = await listLostAgents(ctx.db, ids)
   const counts = await countEnvironmentsByServer(ctx.db, ids)
+  const guests = servers.filter((server) => isGuest(caller, server))
+  const readable = readableOrganizations(caller)
+  const shown = guests.map((server) => server.id)
+  const ownCounts = await countEnvironmentsByServer(ctx.db, shown, readable)
+  const owners = new Map(
+    (
+      await listOrganizationsById(
+        ctx.db,
+        guests.map((server) => server.organizationId),
+      )
+    ).map(({ id, name }) => [id, { id, name }]),
+  )
+  const shares = await listShares(ctx.db, ids)
   const usage = await listServerUsage(ctx.db, ids)
   const updates = await listLatestUpdates(ctx.db, ids)
   return servers.map((server) => {
     const agent = agents.get(server.id)
+    const isShared = shown.includes(server.id)
     return {
       server,
       agent,
-      status: serverStatus(ctx, agent, revoked.has(server.id)),
-      environmentCount: counts.get(server.id) ?? 0,
-      usage: usage.get(server.id),
-      update: updates.get(server.id),
+      status: serverStatus(ctx, agent, lost.get(server.id)),
+      environmentCount: (isShared ? ownCounts : counts).get(server.id) ?? 0,
+      usage: isShared ? undefined : usage.get(server.id),
+      owner: isShared ? owners.get(server.organizationId) : undefined,
+      sharedWith: isShared ? [] : (shares.get(server.id) ?? []),
+      update: isShared ? undefined : updates.get(server.id),
     }
   })
 }
 
 export async function listVisibleServers(ctx: Context, caller: Caller): Promise<ServerView[]> {
-  return view(ctx, await listServers(ctx.db, readableOrganizations(caller)))
+  const readable = readableOrganizations(caller)
+  const own = await listServers(ctx.db, readable)
+  return view(ctx, caller, [...own, ...(await listSharedServers(ctx.db, readable))])
 }
 
 export async function getServer(ctx: Context, caller: Caller, id: number): Promise<ServerView> {
-  const [one] = await view(ctx, [await loadServer(ctx.db, caller, id, 'read')])
+  const { server } = await loadVisibleServer(ctx.db, caller, id)
+  const [one] = await view(ctx, caller, [server])
   if (!one) throw new Error('unreachable: one server was asked for')
   return one
 }

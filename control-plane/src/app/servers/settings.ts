@@ -94,11 +94,21 @@ export async function deleteServer(
     const { organizationId, name } = server
     const environments = await listServerEnvironments(c.db, id)
     if (environments.length > 0 || (await listServerTasks(c.db, id)).length > 0) {
-      const which = environments.map((e) => e.identifier).join(', ') || 'a removal is under way'
+      const own = environments.filter((e) => e.organizationId === organizationId)
+      const others = environments.length - own.length
+      const which = [
+        ...own.map((e) => e.identifier),
+        ...(others > 0 ? [`${others} of other organizations`] : []),
+      ]
       throw new AppError(
         'server_in_use',
-        `${name} still holds environments: ${which}. Move or delete them first.`,
-        { environments },
+        `${name} still holds environments: ${which.join(', ') || 'a removal is under way'}. Move or delete them first.`,
+        {
+          environments: own.map(({ id: environment, identifier }) => ({
+            id: environment,
+            identifier,
+          })),
+        },
       )
     }
     if (asked.confirm !== name) {

@@ -36,7 +36,13 @@ import {
   markSshCertificateSigned,
   type SshCertificateRow,
 } from '../../store/ssh/certificates.ts'
-import { environmentProtected, loadServer, requirePermission } from '../core/access.ts'
+import {
+  environmentProtected,
+  loadEnvironment,
+  loadServer,
+  loadVisibleServer,
+  requirePermission,
+} from '../core/access.ts'
 import { auditCaller } from '../core/audit.ts'
 import type { Change } from '../core/change.ts'
 import { change } from '../core/transaction.ts'
@@ -90,7 +96,7 @@ export async function issueSshCertificate(
   asked: SshCertificateRequest,
 ): Promise<IssuedCertificate> {
   const { key, grant } = readRequest(asked)
-  await loadServer(ctx.db, caller, serverId, 'read')
+  await loadVisibleServer(ctx.db, caller, serverId)
   await ensureSshAuthorities(ctx)
   const decided = await change(ctx, (c) => recordCertificate(ctx, c, caller, serverId, key, grant))
   const { row, plan, signer, server, hostKeys } = decided
@@ -131,8 +137,7 @@ async function recordCertificate(
   key: SshPublicKey,
   grant: AskedGrant,
 ): Promise<Decided> {
-  const server = await requireAccess(c, caller, serverId, grant)
-  const { organizationId } = server
+  const { server, organizationId } = await requireAccess(c, caller, serverId, grant)
   const serial = String(makeSerial())
   const holder = { userId: caller.userId, organizationId, serverId }
   const plan = planCertificate(grant, holder, serial, c.now)
@@ -177,13 +182,13 @@ async function requireAccess(
   caller: Caller,
   serverId: number,
   grant: AskedGrant,
-): Promise<Server> {
-  const { organizationId } = await loadServer(c.db, caller, serverId, 'read')
+): Promise<{ server: Server; organizationId: number }> {
+  const organizationId = await decidingOrganization(c, caller, serverId, grant)
   const held = await lockMember(c.db, organizationId, caller.userId)
   if (held.disabled) throw new AppError('account_disabled', 'Your account is disabled.')
   await requireLiveToken(c, caller)
   const now = { ...caller, memberships: await listMemberships(c.db, caller.userId) }
-  const server = await loadServer(c.db, now, serverId, 'read')
+  const { server } = await loadVisibleServer(c.db, now, serverId)
   const environment = await loadOnServer(c, server, grant)
   requirePermission(now, organizationId, termsOf(grant).permission)
   const agent = await findServerAgent(c.db, serverId)
@@ -198,7 +203,7 @@ async function requireAccess(
   const name = environment?.identifier ?? ''
   switch (decision.kind) {
     case 'granted':
-      return server
+      return { server, organizationId }
     case 'protected': {
       const ownerId = environment?.ownerId ?? 0
       const owner = (await listUserNames(c.db, [ownerId])).get(ownerId) ?? 'another user'
@@ -227,6 +232,21 @@ async function requireAccess(
   }
 }
 
+/**
+ * The environment's organization decides who enters it; the server's owner decides who enters the whole server. On a
+ * shared server these differ, and neither sees what is the other's.
+ */
+async function decidingOrganization(
+  c: Change,
+  caller: Caller,
+  serverId: number,
+  { environmentId }: AskedGrant,
+): Promise<number> {
+  const { server } = await loadVisibleServer(c.db, caller, serverId)
+  if (environmentId === null) return server.organizationId
+  return (await loadEnvironment(c.db, caller, environmentId, 'read')).organizationId
+}
+
 /** Revoking a token locks the user too, so a token that was just revoked cannot get another certificate. */
 async function requireLiveToken(c: Change, { origin }: Caller): Promise<void> {
   const token = origin.tokenId === null ? undefined : await findToken(c.db, origin.tokenId)
@@ -253,6 +273,6 @@ export async function listIssuedSshCertificates(
   serverId: number,
   page: { beforeId: number | undefined; limit: number },
 ): Promise<ListedSshCertificate[]> {
-  await loadServer(ctx.db, caller, serverId, 'audit:read')
-  return listSshCertificates(ctx.db, serverId, page)
+  const { organizationId } = await loadServer(ctx.db, caller, serverId, 'audit:read')
+  return listSshCertificates(ctx.db, { serverId, organizationId }, page)
 }

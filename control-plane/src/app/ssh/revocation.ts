@@ -11,7 +11,7 @@ import {
   type RevocationScope,
   revokeSshCertificates,
 } from '../../store/ssh/certificates.ts'
-import { loadServer, requirePermission } from '../core/access.ts'
+import { loadVisibleServer, requirePermission } from '../core/access.ts'
 import { auditCaller } from '../core/audit.ts'
 import type { Change } from '../core/change.ts'
 import { change, trustTopic } from '../core/transaction.ts'
@@ -23,6 +23,7 @@ type RevocationReason =
   | 'environment_moved'
   | 'environment_protected'
   | 'server_removed'
+  | 'server_unshared'
   | 'member_removed'
   | 'role_lowered'
   | 'account_disabled'
@@ -73,7 +74,7 @@ export async function revokeSshCertificate(
   serial: string,
 ): Promise<ListedSshCertificate> {
   return change(ctx, async (c) => {
-    const server = await loadServer(c.db, caller, serverId, 'read')
+    const { server } = await loadVisibleServer(c.db, caller, serverId)
     const found = await findSshCertificate(c.db, serverId, serial)
     // checked before existence, so that other users learn nothing about serials
     if (found?.userId !== caller.userId)

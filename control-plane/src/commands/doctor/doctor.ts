@@ -1,6 +1,7 @@
 // `berth-server doctor`: checks what the settings name, and says how to fix each problem. It changes nothing. Every wait
 // is bounded, and what does not depend on each other is checked together.
 import { statSync } from 'node:fs'
+import { asJson, asText, hasProblem } from '@berth/shared/findings'
 import { type Config, toConfig } from '../../config.ts'
 import { readSettings } from '../../settings/read.ts'
 import { type CommandContext, takesJson } from '../command.ts'
@@ -26,7 +27,7 @@ export async function doctor({ args, env, print }: CommandContext): Promise<numb
     findings.push(...becomeOwner(config), ...(await examine(config)))
   }
   print(json ? asJson(findings) : asText(findings))
-  return findings.some(({ status }) => status === 'problem') ? 1 : 0
+  return hasProblem(findings) ? 1 : 0
 }
 
 /**
@@ -78,36 +79,3 @@ export async function examine(config: Config): Promise<Finding[]> {
     ...files,
   ]
 }
-
-const WORDS: Readonly<Record<Finding['status'], string>> = {
-  ok: 'ok',
-  warning: 'warning',
-  problem: 'problem',
-  skipped: 'not checked',
-}
-
-function asText(findings: readonly Finding[]): string {
-  const indent = ' '.repeat(13)
-  const lines = findings.flatMap(({ subject, status, message, fix }) => [
-    `${WORDS[status].padEnd(indent.length)}${subject}: ${message}`,
-    ...(fix === undefined ? [] : [`${indent}→ ${fix}`]),
-  ])
-  return [...lines, '', summarize(findings)].join('\n')
-}
-
-const count = (findings: readonly Finding[], status: Finding['status']): number =>
-  findings.filter((one) => one.status === status).length
-
-function summarize(findings: readonly Finding[]): string {
-  const problems = count(findings, 'problem')
-  const warnings = count(findings, 'warning')
-  if (problems + warnings === 0) return 'No problem was found.'
-  return `Problems: ${problems}, warnings: ${warnings}.`
-}
-
-const asJson = (findings: readonly Finding[]): string =>
-  JSON.stringify(
-    { findings, problems: count(findings, 'problem'), warnings: count(findings, 'warning') },
-    null,
-    2,
-  )

@@ -5,9 +5,10 @@ import { create } from '@bufbuild/protobuf'
 import { durationFromMs } from '@bufbuild/protobuf/wkt'
 import type { Context } from '../../context.ts'
 import { findServer, type Server } from '../../store/servers/servers.ts'
+import { listShares } from '../../store/servers/shares.ts'
 
 /** 0 or unset means what the server derives from its own size. */
-function toWire(server: Server): ServerSettings {
+function toWire(server: Server, shared: boolean): ServerSettings {
   const own = readServerSettings(server.settings)
   return create(ServerSettingsSchema, {
     name: server.name,
@@ -18,6 +19,7 @@ function toWire(server: Server): ServerSettings {
       : { buildTimeout: durationFromMs(own.build_timeout_ms) }),
     buildSlots: own.build_slots ?? 0,
     taskSlots: own.task_slots ?? 0,
+    shared,
   })
 }
 
@@ -41,9 +43,10 @@ export class ServerSettingsState {
   async sendChanges(): Promise<void> {
     if (this.#serverId === undefined) return
     const server = await findServer(this.#ctx.db, this.#serverId)
-    const now = server ? JSON.stringify([server.name, server.settings]) : this.#sent
+    const shared = (await listShares(this.#ctx.db, [this.#serverId])).size > 0
+    const now = server ? JSON.stringify([server.name, server.settings, shared]) : this.#sent
     if (!server || now === this.#sent) return
     this.#sent = now
-    this.#send(toWire(server))
+    this.#send(toWire(server, shared))
   }
 }

@@ -4,6 +4,7 @@ import {
   defaultCeilings,
   defaultServerSettings,
   knownSize,
+  NO_SERVER_SETTINGS,
   readCeilings,
   readServerSettings,
   type StepStatus,
@@ -121,10 +122,10 @@ function serializeDisk(host: HostFacts, usage: StoredUsage | undefined) {
 }
 
 export function serializeServer(view: ServerView): Server {
-  const { server, agent, status, environmentCount, usage } = view
+  const { server, agent, status, environmentCount, usage, owner, sharedWith } = view
   const { host } = server
   const offered = new Set(agent?.capabilities ?? [])
-  return {
+  const shown: Server = {
     id: server.id,
     name: server.name,
     hostname: server.hostname,
@@ -168,9 +169,28 @@ export function serializeServer(view: ServerView): Server {
     default_settings: host && knownSize(host) ? defaultServerSettings(host) : null,
     usage: usage ? serializeUsage(usage) : null,
     trust: serializeTrust(view),
+    shared_by: null,
+    shared_with: sharedWith.map(({ id, name, slug }) => ({ id, name, slug })),
     created_at: time(server.createdAt),
   }
+  return owner ? { ...shown, ...HIDDEN_FROM_GUESTS, shared_by: owner } : shown
 }
+
+/** A guest sees the server's name, address, state and recipes. */
+const HIDDEN_FROM_GUESTS = {
+  shell_enabled: false,
+  agent_version: null,
+  agent_outdated: false,
+  facts: null,
+  parts: [],
+  limits: readCeilings('{}'),
+  default_limits: null,
+  settings: NO_SERVER_SETTINGS,
+  default_settings: null,
+  usage: null,
+  trust: null,
+  shared_with: [],
+} satisfies Partial<Server>
 
 const STEP_WORDS = new Map<number, StepStatus>([
   [StepState.PENDING, 'pending'],

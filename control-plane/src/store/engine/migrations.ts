@@ -31,6 +31,7 @@ import { backups } from '../migrations/0021-0030/0030-backups.ts'
 import { watchers } from '../migrations/0031-0040/0031-watchers.ts'
 import { agentUpdates } from '../migrations/0031-0040/0032-agent-updates.ts'
 import { volumeBackups } from '../migrations/0031-0040/0033-volume-backups.ts'
+import { sharedServers } from '../migrations/0031-0040/0034-shared-servers.ts'
 import { taskRequests } from '../migrations/0031-0040/0036-task-requests.ts'
 import type { Schema } from '../schema.ts'
 import type { Engine } from './db.ts'
@@ -66,6 +67,7 @@ const MIGRATIONS: readonly Migration[] = [
   backups,
   watchers,
   agentUpdates,
+  sharedServers,
   taskRequests,
   volumeBackups,
 ]

@@ -28,6 +28,14 @@ export const findOrganization = (db: Db, id: number): Promise<Organization | und
     .where('removedAt', 'is', null)
     .executeTakeFirst()
 
+export const findOrganizationBySlug = (db: Db, slug: string): Promise<Organization | undefined> =>
+  db
+    .selectFrom('organizations')
+    .selectAll()
+    .where('slug', '=', slug)
+    .where('removedAt', 'is', null)
+    .executeTakeFirst()
+
 export async function listOrganizationsById(db: Db, ids: number[]): Promise<Organization[]> {
   if (ids.length === 0) return []
   return db

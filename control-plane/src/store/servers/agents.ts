@@ -76,17 +76,33 @@ export async function updateAgentTrust(
   await db.updateTable('agents').set(change).where('id', '=', id).execute()
 }
 
-/** Lists servers that once had an agent; those without a live one now were revoked. */
-export async function listRevokedServers(db: Db, serverIds: number[]): Promise<Set<number>> {
-  if (serverIds.length === 0) return new Set()
+/** How servers lost their last agent; servers that never had one are missing. */
+export async function listLostAgents(
+  db: Db,
+  serverIds: number[],
+): Promise<Map<number, 'revoked' | 'left'>> {
+  if (serverIds.length === 0) return new Map()
   const rows = await db
     .selectFrom('agents')
-    .select('serverId')
-    .distinct()
+    .select(['serverId', 'leftAt'])
     .where('serverId', 'in', serverIds)
     .where('revokedAt', 'is not', null)
+    .orderBy('revokedAt')
+    .orderBy('joinedAt')
     .execute()
-  return new Set(rows.map((row) => row.serverId))
+  // the last one wins
+  return new Map(rows.map((row) => [row.serverId, row.leftAt === null ? 'revoked' : 'left']))
+}
+
+/** Returns false if it was revoked before. */
+export async function endAgent(db: Db, id: string, now: number): Promise<boolean> {
+  const result = await db
+    .updateTable('agents')
+    .set({ revokedAt: now, leftAt: now, sessionId: null })
+    .where('id', '=', id)
+    .where('revokedAt', 'is', null)
+    .executeTakeFirst()
+  return result.numUpdatedRows > 0n
 }
 
 export async function revokeServerAgents(db: Db, serverId: number, now: number): Promise<string[]> {

@@ -27,7 +27,7 @@ export interface Server extends Omit<Selectable<ServersTable>, 'host' | 'paused'
 }
 export type JoinToken = Selectable<JoinTokensTable>
 
-const toServer = (row: Selectable<ServersTable>): Server => ({
+export const toServer = (row: Selectable<ServersTable>): Server => ({
   ...row,
   paused: row.paused === 1,
   shellEnabled: row.shellEnabled === 1,
@@ -87,6 +87,7 @@ export async function closeServer(db: Db, server: Server, now: number): Promise<
   await deleteServerUsage(db, server.id)
   await deleteServerUpdates(db, server.id)
   await db.deleteFrom('projectServers').where('serverId', '=', server.id).execute()
+  await db.deleteFrom('serverShares').where('serverId', '=', server.id).execute()
   await db
     .updateTable('projects')
     .set({ defaultServerId: null })
@@ -109,10 +110,10 @@ export async function countServers(db: Db, organizationId: number): Promise<numb
 export const listServerEnvironments = (
   db: Db,
   serverId: number,
-): Promise<{ id: number; identifier: string }[]> =>
+): Promise<{ id: number; identifier: string; organizationId: number }[]> =>
   db
     .selectFrom('environments')
-    .select(['id', 'identifier'])
+    .select(['id', 'identifier', 'organizationId'])
     .where('removedAt', 'is', null)
     .where((e) => e.or([e('serverId', '=', serverId), e('formerServerId', '=', serverId)]))
     .orderBy('id')
@@ -165,18 +166,20 @@ export async function updateServerHost(db: Db, id: number, host: HostFacts): Pro
     .execute()
 }
 
+/** Of all organizations, or of these. */
 export async function countEnvironmentsByServer(
   db: Db,
   serverIds: number[],
+  organizationIds?: number[],
 ): Promise<Map<number, number>> {
-  if (serverIds.length === 0) return new Map()
-  const rows = await db
+  if (serverIds.length === 0 || organizationIds?.length === 0) return new Map()
+  let query = db
     .selectFrom('environments')
     .select((e) => ['serverId', e.fn.countAll<number>().as('count')])
     .where('serverId', 'in', serverIds)
     .where('removedAt', 'is', null)
-    .groupBy('serverId')
-    .execute()
+  if (organizationIds) query = query.where('organizationId', 'in', organizationIds)
+  const rows = await query.groupBy('serverId').execute()
   return new Map(rows.map((row) => [row.serverId, row.count]))
 }
 

@@ -51,12 +51,16 @@ const listing = (db: Db, serverId: number) =>
     .select(['holder.name as holderName', 'revoker.name as revokerName'])
     .where('sshCertificates.serverId', '=', serverId)
 
+/** Of one organization; others that share the server have their own. */
 export async function listSshCertificates(
   db: Db,
-  serverId: number,
+  { serverId, organizationId }: { serverId: number; organizationId: number },
   page: { beforeId: number | undefined; limit: number },
 ): Promise<ListedSshCertificate[]> {
-  let query = listing(db, serverId).orderBy('sshCertificates.id', 'desc').limit(page.limit)
+  let query = listing(db, serverId)
+    .where('sshCertificates.organizationId', '=', organizationId)
+    .orderBy('sshCertificates.id', 'desc')
+    .limit(page.limit)
   if (page.beforeId !== undefined) query = query.where('sshCertificates.id', '<', page.beforeId)
   return (await query.execute()).map(toCertificate)
 }

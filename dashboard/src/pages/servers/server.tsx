@@ -23,11 +23,13 @@ import { BuildSettings } from './build-settings.tsx'
 import { JoinCommand } from './join-command.tsx'
 import { ServerCharts } from './server-charts.tsx'
 import { AgentVersion, ServerState } from './servers.tsx'
+import { Sharing } from './sharing.tsx'
 
 export function ServerPage() {
   const id = useId()
   const server = useQuery(trpc.server.get.queryOptions({ server_id: id }))
-  useOrganizationOf(server.data?.organization_id)
+  // a server of another organization is looked at from the own one
+  useOrganizationOf(server.data?.shared_by ? undefined : server.data?.organization_id)
   return (
     <Loaded query={server} what="The server" missing={<NotFound />}>
       {(s) => (
@@ -40,24 +42,47 @@ export function ServerPage() {
               <span>{s.hostname}</span>
               <AgentVersion server={s} word="Agent " />
               <span>{count(s.environment_count, 'environment')}</span>
+              {s.shared_by && <span>Shared by {s.shared_by.name}</span>}
             </>
           }
         >
-          <Joining server={s} />
-          {s.facts && <Machine server={s} facts={s.facts} />}
-          <ServerCharts id={s.id} />
-          <Parts server={s} />
-          <Settings
-            key={`${s.name} ${s.hostname} ${s.ssh_port} ${s.shell_enabled} ${s.paused}`}
-            server={s}
-          />
-          <BuildSettings key={JSON.stringify(s.settings)} server={s} />
-          <Limits key={JSON.stringify(s.limits)} server={s} />
-          <Certificates id={s.id} />
-          <Danger server={s} />
+          {s.shared_by ? <Guest server={s} /> : <Own server={s} />}
         </Page>
       )}
     </Loaded>
+  )
+}
+
+/** Settings, load and parts are the owner's. */
+function Guest({ server: s }: { server: Server }) {
+  return (
+    <Section title="Shared server">
+      <Note>
+        {s.shared_by?.name} runs this server and lets your organization place environments on it.
+        Whoever administers the machine can read what your environments store there.
+      </Note>
+      <Facts of={[['Recipes', s.recipes.join(', ') || 'none']]} />
+    </Section>
+  )
+}
+
+function Own({ server: s }: { server: Server }) {
+  return (
+    <>
+      <Joining server={s} />
+      {s.facts && <Machine server={s} facts={s.facts} />}
+      <ServerCharts id={s.id} />
+      <Parts server={s} />
+      <Settings
+        key={`${s.name} ${s.hostname} ${s.ssh_port} ${s.shell_enabled} ${s.paused}`}
+        server={s}
+      />
+      <BuildSettings key={JSON.stringify(s.settings)} server={s} />
+      <Limits key={JSON.stringify(s.limits)} server={s} />
+      <Sharing server={s} />
+      <Certificates id={s.id} />
+      <Danger server={s} />
+    </>
   )
 }
 

@@ -79,6 +79,7 @@ function ServerRow({ server: s }: { server: Server }) {
             {s.name}
           </Link>
           <span className="muted small">{s.hostname}</span>
+          {s.shared_by && <span className="muted small">shared by {s.shared_by.name}</span>}
         </div>
       </Cell>
       <Cell of="State">

@@ -5,6 +5,8 @@ import {
   EnrollRequest,
   EnrollResponse,
   Health,
+  LeaveRequest,
+  LeaveResponse,
   RenewChallengeRequest,
   RenewChallengeResponse,
   RenewRequest,
@@ -13,7 +15,12 @@ import {
 } from '@berth/shared/api'
 import { checkStore } from '../../../app/installation/health.ts'
 import { completeSetup } from '../../../app/installation/setup.ts'
-import { challengeRenewal, enrolAgent, renewExpired } from '../../../app/servers/enrolment.ts'
+import {
+  challengeRenewal,
+  endLeavingAgent,
+  enrolAgent,
+  renewExpired,
+} from '../../../app/servers/enrolment.ts'
 import type { Context } from '../../../context.ts'
 import { RateLimit } from '../../../identity/rate-limit.ts'
 import { ENROLMENT } from '../../../limits/keys.ts'
@@ -124,6 +131,22 @@ function agentRoutes(api: Api, ctx: Context): void {
     async (request) => {
       joins.take(request.ip)
       return renewExpired(ctx, request.body)
+    },
+  )
+  api.post(
+    '/api/agent/leave',
+    {
+      bodyLimit,
+      config: { needs: 'nothing', errors: ['permission_denied'] },
+      schema: {
+        summary: 'Berth was uninstalled from the server',
+        body: LeaveRequest,
+        response: { 200: LeaveResponse },
+      },
+    },
+    async (request) => {
+      joins.take(request.ip)
+      return endLeavingAgent(ctx, request.body)
     },
   )
 }

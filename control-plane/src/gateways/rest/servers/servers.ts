@@ -8,6 +8,8 @@ import {
   ServerCreate,
   ServerDeleteQuery,
   ServerPatch,
+  ServerShareCreate,
+  ServerShareParams,
   ServerUsageHistory,
   ServerUsageQuery,
 } from '@berth/shared/api'
@@ -25,6 +27,7 @@ import {
   deleteServer,
   revokeAgent,
 } from '../../../app/servers/settings.ts'
+import { shareServer, unshareServer } from '../../../app/servers/sharing.ts'
 import type { Context } from '../../../context.ts'
 import { serializeServer, time } from '../../serializers/fields.ts'
 import { serializeFacts } from '../../serializers/usage.ts'
@@ -103,7 +106,40 @@ export function serverRoutes(api: Api, ctx: Context): void {
       return reply.code(204).send(null)
     },
   )
+  sharingRoutes(api, ctx)
   agentRoutes(api, ctx)
+}
+
+function sharingRoutes(api: Api, ctx: Context): void {
+  api.post(
+    '/api/servers/:id/shares',
+    {
+      config: { needs: 'server:write', errors: ['validation_failed'] },
+      schema: {
+        summary: 'Let another organization place environments on it',
+        params: IdParams,
+        body: ServerShareCreate,
+        response: { 200: Server },
+      },
+    },
+    async (request) =>
+      serializeServer(await shareServer(ctx, callerOf(request), request.params.id, request.body)),
+  )
+  api.delete(
+    '/api/servers/:id/shares/:organization_id',
+    {
+      config: { needs: 'server:write', errors: ['server_in_use'] },
+      schema: {
+        summary: 'End the sharing with an organization',
+        params: ServerShareParams,
+        response: { 200: Server },
+      },
+    },
+    async (request) => {
+      const { id, organization_id: holder } = request.params
+      return serializeServer(await unshareServer(ctx, callerOf(request), id, holder))
+    },
+  )
 }
 
 function agentRoutes(api: Api, ctx: Context): void {

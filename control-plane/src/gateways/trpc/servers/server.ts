@@ -8,6 +8,7 @@ import {
   ServerCreate,
   ServerDeleteQuery,
   ServerPatch,
+  ServerShareCreate,
   ServerUsageQuery,
 } from '@berth/shared/api'
 import { z } from 'zod'
@@ -25,6 +26,7 @@ import {
   deleteServer,
   revokeAgent,
 } from '../../../app/servers/settings.ts'
+import { shareServer, unshareServer } from '../../../app/servers/sharing.ts'
 import { listIssuedSshCertificates } from '../../../app/ssh/certificates.ts'
 import { revokeSshCertificate } from '../../../app/ssh/revocation.ts'
 import { serializeAgentUpdates, serializeRollout } from '../../serializers/agent-updates.ts'
@@ -71,6 +73,17 @@ export const serverRouter = router({
       await deleteServer(ctx, caller, id, asked)
       return null
     }),
+  share: call
+    .input(z.strictObject({ server_id: Id, ...ServerShareCreate.shape }))
+    .mutation(async ({ ctx: { ctx, caller }, input }) => {
+      const { server_id: id, ...asked } = input
+      return serializeServer(await shareServer(ctx, caller, id, asked))
+    }),
+  unshare: call
+    .input(z.strictObject({ server_id: Id, organization_id: Id }))
+    .mutation(async ({ ctx: { ctx, caller }, input }) =>
+      serializeServer(await unshareServer(ctx, caller, input.server_id, input.organization_id)),
+    ),
   /** Returns the token and the command that holds it, this once. */
   joinToken: call
     .input(z.strictObject({ server_id: Id, ...JoinTokenRequest.shape }))
