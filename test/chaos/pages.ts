@@ -21,7 +21,7 @@ export function readCommands(): { page: string; line: string }[] {
   })
 }
 
-/** Blocks without a language, of which nobody knows whether they are commands. */
+/** Pages with a block that has no language: it may hold commands. */
 export const readUnmarked = (): string[] =>
   readdirSync(folder).filter((name) => {
     if (!name.endsWith('.md')) return false
@@ -132,6 +132,21 @@ export const STEPS: readonly Step[] = [
   {
     line: `echo berth_join_… | berth-agent join https://${DOMAIN}`,
     by: 'install.sh, in npm run chaos -- install',
+  },
+  {
+    line: `curl -fsSLO https://${DOMAIN}/install.sh && echo "<digest>  install.sh" | sha256sum -c && echo berth_join_… | sh install.sh --token-file -`,
+    by: INSTALL,
+  },
+  {
+    line: 'berth server share fra-1 --with acme',
+    on: 'deploy',
+    before: `curl -fsS -H "authorization: Bearer $(cat /tmp/token)" -H 'content-type: application/json' -d '{"name":"Other","slug":"other"}' https://${DOMAIN}/api/organizations`,
+    as: 'berth server share fra-1 --with other',
+  },
+  {
+    line: 'berth server unshare fra-1 --with acme',
+    on: 'deploy',
+    as: 'berth server unshare fra-1 --with other',
   },
   {
     line: 'berth-agent move https://berth.example.com',
