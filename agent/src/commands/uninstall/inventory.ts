@@ -28,7 +28,7 @@ export function openLedger(settings: AgentSettings): Ledger | undefined {
   }
 }
 
-const FOLDERS = ['environments', 'artifacts', 'static']
+const FOLDERS = ['environments', 'artifacts', 'static', 'backups']
 
 export function listEnvironmentIds(
   settings: AgentSettings,
@@ -88,7 +88,7 @@ export function describeEnvironment({
     ...(volumes.length > 0
       ? [`the data of ${shown}${more > 0 ? ` and ${more} more volumes` : ''}`]
       : []),
-    'its files, logs and artifacts',
+    'its files, logs, artifacts and backups on this disk',
   ]
   return `${name ? `${name} (environment ${id})` : `environment ${id}`}: ${parts.join(', ')}`
 }

@@ -205,7 +205,9 @@ elif is_debian && has apt-get; then
 else
   say "NOT done: this is neither Debian nor Ubuntu. Install $missing, then run this again."
 fi
-if [ "$docker" = yes ] && has dockerd && ! [ -S /var/run/docker.sock ] && ! [ -d /run/systemd/system ]; then
+# an engine that was here before is its owner's to start
+is_ours() { grep -qx docker.io "$state/installed-packages" 2>/dev/null; }
+if [ "$docker" = yes ] && is_ours && ! [ -S /var/run/docker.sock ] && ! [ -d /run/systemd/system ]; then
   # without systemd the package starts nothing; its script needs rights that a container may lack
   service docker start >/dev/null 2>&1 || (setsid dockerd </dev/null >/var/log/docker.log 2>&1 &)
   waited=0
