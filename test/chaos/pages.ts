@@ -57,7 +57,7 @@ const SITE = 'https://releases.example.com'
 const DOMAIN = 'deploy.example.com'
 const FETCH = `mkdir -p /root/release && cd /root/release && cp /root/release.pub berth-release.pub && for one in SHA256SUMS SHA256SUMS.sig install-server.sh; do curl -fsSO ${SITE}/$one; done && curl -fsSO ${SITE}/$(grep -o 'berth-server-.*-linux-.*tar.gz' SHA256SUMS)`
 const BACKUP = '$(ls /backup/berth-*.tar.gz.age)'
-const PASSPHRASE = '--passphrase-file /root/passphrase'
+const PASSPHRASE = '--passphrase-file /etc/berth/passphrase'
 
 /** In the order in which they are typed. */
 export const STEPS: readonly Step[] = [
@@ -92,7 +92,7 @@ export const STEPS: readonly Step[] = [
   { line: 'npm run release -- sign dist/release', by: RELEASE_TEST },
   { line: 'npm run release -- verify dist/release berth-release.pub', by: RELEASE_TEST },
   { line: 'berth-server doctor', on: 'deploy', shows: /certificate/i },
-  { line: 'berth-server renew-certificate', on: 'deploy', shows: /valid/ },
+  { line: 'berth-server renew-certificate', on: 'deploy', shows: /orders a certificate/ },
   {
     line: 'cp our-authority.crt /usr/local/share/ca-certificates/ && update-ca-certificates',
     on: 'deploy',
@@ -104,17 +104,18 @@ export const STEPS: readonly Step[] = [
     on: 'deploy',
     shows: /"requestId":"req_.*"msg":"request"/,
   },
+  { line: 'install -d -m 700 -o berth-server /backup /elsewhere', on: 'deploy' },
   {
     line: 'berth-server backup --to /backup --recipient age1…',
     on: 'deploy',
-    before: 'mkdir /backup && head -c 24 /dev/urandom | base64 >/root/passphrase',
+    before:
+      'head -c 24 /dev/urandom | base64 >/etc/berth/passphrase && chown berth-server /etc/berth/passphrase && chmod 400 /etc/berth/passphrase',
     as: `berth-server backup --to /backup ${PASSPHRASE}`,
     shows: /rows of \d+ tables/,
   },
   {
     line: 'berth-server backup-key --to /elsewhere/berth.key',
     on: 'deploy',
-    before: 'mkdir /elsewhere',
     shows: /is now in \/elsewhere\/berth.key/,
   },
   {

@@ -1,4 +1,4 @@
-// Answers of real engines, cut to what is read: Docker 20.10 and 28, rootless Docker 28, Podman 4.3 and 5.4 (rootful, as
+// Answers written by hand, cut to what is read: Docker 20.10 and 28, rootless Docker 28, Podman 4.3 and 5.4 (rootful, as
 // podman-docker puts it at Docker's socket).
 import { expect, test } from 'vitest'
 import { kindOf, refuseEngine } from './engine-kind.ts'
