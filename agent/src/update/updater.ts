@@ -188,7 +188,8 @@ export class AgentUpdates {
     log.info({ version: manifest.version }, 'an update begins')
     const problem = lacksSpace(slots.root, file.bytes)
     if (problem) return this.#refuse(offer, manifest.version, problem)
-    const archive = join(slots.root, `.download-${offer.updateId}`)
+    // named by what is signed: an id of the offer could lead anywhere
+    const archive = join(slots.root, `.download-${file.sha256}`)
     const digest = await download(archive, file, (offset) =>
       offerer.fetch({ updateId: offer.updateId, platform, offset }),
     )
