@@ -71,7 +71,10 @@ describe.skipIf(!engine || missing('caddy') || missing('postgres'))('examples', 
         identifier: identifier.replace(/^-+/, ''),
         branch: 'main',
         auto_deploy: false,
-        variables: { NPM_TOKEN: 'for the example with a build secret' },
+        variables: {
+          NPM_TOKEN: 'for the example with a build secret',
+          POSTGRES_PASSWORD: 'for the examples with a database',
+        },
       },
     )
     const task = await deployed(fixture, environment.id)

@@ -102,6 +102,9 @@ export async function packFolder(
   }
 }
 
+/** What a writer sees when the reader is gone. */
+const CLOSED: ReadonlySet<string | undefined> = new Set(['EPIPE', 'ERR_STREAM_PREMATURE_CLOSE'])
+
 /** Into an empty folder. Owners, modes, times and holes of files are those of the archive. */
 export async function unpackFolder(options: ArchiveOptions, archive: Readable): Promise<void> {
   const owner = options.account ? '--no-same-owner' : '--same-owner'
@@ -116,14 +119,14 @@ export async function unpackFolder(options: ArchiveOptions, archive: Readable): 
     const [exit, written] = await Promise.allSettled([
       ended(child),
       pipeline(archive, child.stdin).catch((error: NodeJS.ErrnoException) => {
-        if (child.pid) signalProcess(-child.pid, 'SIGKILL')
+        if (child.pid && !CLOSED.has(error.code)) signalProcess(-child.pid, 'SIGKILL')
         throw error
       }),
     ])
-    const isPipe = written.status === 'rejected' && written.reason.code === 'EPIPE'
-    // tar gave up: its own words say why, not the closed pipe
-    if (exit.status === 'rejected' && (written.status === 'fulfilled' || isPipe)) throw exit.reason
-    if (written.status === 'rejected') throw written.reason
+    // tar ended: its own words say why, and after the end of an archive it needs no more
+    const isOver = written.status === 'fulfilled' || CLOSED.has(written.reason.code)
+    if (!isOver) throw written.reason
+    if (exit.status === 'rejected') throw exit.reason
   } finally {
     release()
   }

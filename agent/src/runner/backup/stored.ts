@@ -180,7 +180,10 @@ export async function openPart(
   const stored = createReadStream(join(folder, file), { highWaterMark: BACKUPS.chunkBytes })
   const plain = file.endsWith('.age') ? await decryptPart(stored, file, identity) : stored
   const unpacked = createGunzip({ chunkSize: BACKUPS.chunkBytes })
-  pipeline(plain, unpacked).catch((error: Error) => unpacked.destroy(error))
+  // a reader that needs no more closes it; only what else breaks it is an error
+  pipeline(plain, unpacked).catch((error: Error) => {
+    if (!unpacked.destroyed) unpacked.destroy(error)
+  })
   return unpacked
 }
 
