@@ -293,7 +293,7 @@ async function typePages({ say, operator, deploy, server }: Run): Promise<void> 
     }
   }
   await deploy.must('rm', '-rf', '/root/release', '/root/our-authority.crt')
-  await deploy.must('rm', '-rf', '/backup', '/elsewhere')
+  await deploy.must('rm', '-rf', '/backup', '/elsewhere', '/etc/berth/passphrase')
   await deploy.must('rm', '-f', '/usr/local/share/ca-certificates/our-authority.crt')
   await deploy.must('update-ca-certificates', '--fresh')
 }
