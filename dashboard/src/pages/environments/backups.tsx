@@ -14,7 +14,7 @@ import { Status } from '../../components/status.tsx'
 import { Cell, Row, Table } from '../../components/table.tsx'
 import { Time } from '../../components/time.tsx'
 import type { Environment } from '../../data.ts'
-import { bytes, count } from '../../format.ts'
+import { bytes } from '../../format.ts'
 import { lockReason } from './bits.tsx'
 import { EnvironmentFrame } from './frame.tsx'
 
@@ -193,7 +193,7 @@ function RetentionForm({
         name="keep_count"
         inputMode="numeric"
         defaultValue={String(s.keep_count)}
-        hint={`Older ones go after a new one is complete. Now: ${count(s.keep_count, 'backup')}.`}
+        hint="Older ones go after a new one is complete."
       />
       <Text
         label="Greatest age in days"
