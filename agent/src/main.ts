@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 // berth-agent: one program, several processes. `run` is the daemon; it or its children start `runner`, `supervise`,
-// `collect`, `read-static`, `edge` and `updater`, which load none of its code. Exit codes: 0 done, 1 refused or broken (reason on
-// stderr), 2 wrong usage, 78 locked out by the control plane (the service manager must not restart it).
+// `collect`, `read-static`, `edge` and `updater`, which load none of its code. Exit codes: 0 done, 1 refused or broken
+// (reason on stderr), 2 wrong usage, 78 locked out by the control plane (the service manager must not restart it).
 import { VERSION } from '@berth/shared'
 import { closeInherited } from './machine/process/descriptors.ts'
 import { type AgentSettings, readSettings } from './settings.ts'

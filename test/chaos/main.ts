@@ -12,7 +12,7 @@
 // `restore` loses the control plane and continues from a backup that was taken in the middle of deployments. `docker`
 // kills daemon, runner, engine, edge and Caddy in each phase of a deployment; `disk` deploys on a small disk. `install`
 // begins with two empty machines and ends with them; with --pages it types every line of docs/operations. `servers`
-// installs and removes an agent on fresh systems; it needs the network.
+// installs and removes an agent on fresh systems; it needs the network, and BERTH_TEST_UBUNTU_MIRROR for Ubuntu (noble).
 import { parseArgs } from 'node:util'
 import { chaosDisk, chaosDocker } from './docker-main.ts'
 import { chaosInstall } from './install.ts'

@@ -13,7 +13,8 @@ import { InstalledServer, packageAgent } from '../fixtures/server/installed-serv
 import type { Listing } from '../fixtures/server/machine.ts'
 
 interface System {
-  mirror: string
+  /** Absent: that of debootstrap. */
+  mirror?: string
   /** Ubuntu's servers have both. */
   components?: string
   /** The script of debootstrap, where it has none of this name. */
@@ -22,16 +23,21 @@ interface System {
   keys?: string
 }
 
-const UBUNTU = 'http://archive.ubuntu.com/ubuntu'
+/** Debian's debootstrap knows no mirror of Ubuntu's. */
+const UBUNTU = process.env.BERTH_TEST_UBUNTU_MIRROR
 export const SYSTEMS: Record<string, System> = {
-  bookworm: { mirror: 'http://deb.debian.org/debian' },
-  trixie: { mirror: 'http://deb.debian.org/debian' },
-  noble: {
-    mirror: UBUNTU,
-    components: 'main,universe',
-    script: 'gutsy',
-    keys: `${UBUNTU}/pool/main/u/ubuntu-keyring/ubuntu-keyring_2023.11.28.1_all.deb`,
-  },
+  bookworm: {},
+  trixie: {},
+  ...(UBUNTU === undefined
+    ? {}
+    : {
+        noble: {
+          mirror: UBUNTU,
+          components: 'main,universe',
+          script: 'gutsy',
+          keys: `${UBUNTU}/pool/main/u/ubuntu-keyring/ubuntu-keyring_2023.11.28.1_all.deb`,
+        },
+      }),
 }
 
 // what a server of a provider has
@@ -52,8 +58,9 @@ function ensureRoot(name: string, { mirror, components, script, keys }: System):
     signed.push(`--keyring=${folder}/usr/share/keyrings/ubuntu-archive-keyring.gpg`)
   }
   const parts = `--components=${components ?? 'main'}`
-  const argv = ['--variant=minbase', parts, `--include=${PACKAGES}`, ...signed, name, half, mirror]
-  execFileSync('debootstrap', [...argv, ...(script ? [script] : [])], { stdio: 'ignore' })
+  const from = [mirror, script].filter((one) => one !== undefined)
+  const argv = ['--variant=minbase', parts, `--include=${PACKAGES}`, ...signed, name, half, ...from]
+  execFileSync('debootstrap', argv, { stdio: 'ignore' })
   renameSync(half, root)
   return root
 }

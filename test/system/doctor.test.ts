@@ -15,10 +15,10 @@ import { createServer as createHttpsServer } from 'node:https'
 import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import type { Finding } from '@berth/shared/findings'
 import { SMTPServer } from 'smtp-server'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { examine } from '../../control-plane/src/commands/doctor/doctor.ts'
-import type { Finding } from '../../control-plane/src/commands/doctor/finding.ts'
 import { type Config, readConfig } from '../../control-plane/src/config.ts'
 import {
   createAuthority,

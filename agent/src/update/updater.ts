@@ -58,14 +58,12 @@ export const platform = `${process.platform}-${process.arch}`
 export class AgentUpdates {
   readonly #o: UpdaterOptions
   readonly #slots: Slots | undefined
-  readonly #timer: NodeJS.Timeout
+  #timer: NodeJS.Timeout | undefined
   #isBusy = false
 
   constructor(options: UpdaterOptions) {
     this.#o = options
     this.#slots = findSlots(options.program.at(-1) ?? '')
-    this.#timer = setInterval(() => this.#look(), UPDATES.verdictMs)
-    this.#timer.unref()
   }
 
   /** Whether this agent can update itself: it was installed from a release with a key. */
@@ -85,7 +83,7 @@ export class AgentUpdates {
   }
 
   close(): void {
-    clearInterval(this.#timer)
+    clearTimeout(this.#timer)
   }
 
   #drop(slots: Slots): void {
@@ -99,8 +97,10 @@ export class AgentUpdates {
   #look(): void {
     const { settings, log } = this.#o
     const state = readUpdate(settings)
+    clearTimeout(this.#timer)
     if (!state || state.phase === 'reported') return
     if (state.phase === 'switching') {
+      this.#timer = setTimeout(() => this.#look(), UPDATES.verdictMs).unref()
       if (this.#slots && !this.#isBusy && !isWatched(settings)) this.#startUpdater(this.#slots)
       return
     }
@@ -208,6 +208,7 @@ export class AgentUpdates {
       message: '',
     })
     this.#startUpdater(slots)
+    this.#look() // from now on it looks for the verdict
   }
 
   #startUpdater({ root, own }: Slots): void {

@@ -86,11 +86,13 @@ const readJournal = (): Promise<string> =>
     )
   })
 
-/** Values of secret settings, and the passwords inside of addresses, also as they are written there. */
+/** Values of secret settings, and the passwords inside of addresses and headers, also as they are written there. */
 function secretsOf({ rows }: ReadSettings): string[] {
-  const values = rows.flatMap(({ setting, value }) =>
-    setting.secret && typeof value === 'string' ? [value] : [],
-  )
+  const values = rows.flatMap(({ setting, value }) => {
+    if (!setting.secret) return []
+    if (Array.isArray(value)) return value.map((one) => String(one).replace(/^[^=]*=/, ''))
+    return typeof value === 'string' ? [value] : []
+  })
   const passwords = values.flatMap((value) => {
     const written = URL.parse(value)?.password ?? ''
     return [written, decodeURIComponent(written)]

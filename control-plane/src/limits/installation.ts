@@ -196,6 +196,8 @@ export const UPGRADE = {
   /** A service manager has this long to start it again; then the upgrade does. */
   restartMs: 10 * SECOND,
   pollMs: 200,
+  /** A version is a word. */
+  answerBytes: 64 * KiB,
   downloadMs: 30 * MINUTE,
   /** An archive has 110 MB. */
   archiveBytes: GiB,

@@ -923,8 +923,8 @@ export interface TasksTable {
   action: string | null
   service: string | null
   reuseRelease: Generated<Flag>
-  requestId: string | null
   backupId: number | null
+  requestId: string | null
 }
 
 export interface TokensTable {

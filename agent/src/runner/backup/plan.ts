@@ -1,6 +1,6 @@
 // Plans a backup or a restore of the data of the last successful deployment. PURE. A restore stops nothing before all
 // of the backup is checked and unpacked; its second phase cannot be canceled.
-import type { DockerSection } from '@berth/shared/service-file'
+import { type DockerSection, isDatabaseImage } from '@berth/shared/service-file'
 import {
   type BackupVerb,
   type DockerPlan,
@@ -40,15 +40,12 @@ export const usersOf = ({ section }: DockerPlan, names: readonly string[]): Set<
       .map(({ name }) => name),
   )
 
-const DATABASES =
-  /(?:^|\/)(?:postgres|postgis|timescaledb|mysql|mariadb|mongo|redis|valkey)(?:[:@]|$)/
-
 /** Services with a known database, a volume and no command: their archive is that of a power cut. */
 export const databasesWithoutCommand = ({ section }: DockerPlan): string[] =>
   section.services
     .filter(
       (service) =>
-        service.volumes.length > 0 && !hasCommand(service) && DATABASES.test(service.image ?? ''),
+        service.volumes.length > 0 && !hasCommand(service) && isDatabaseImage(service.image ?? ''),
     )
     .map(({ name }) => name)
 

@@ -1,6 +1,6 @@
-// What a deployment, a removal, an action, a restart or a backup will do, as data: ordered phases of steps, each with what it may have
-// created. PURE. The runner performs and reports a plan. Step ids are stable names by which users, diagnostics and the
-// control plane find a step.
+// What a deployment, a removal, an action, a restart or a backup will do, as data: ordered phases of steps, each with
+// what it may have created. PURE. The runner performs and reports a plan. Step ids are stable names by which users,
+// diagnostics and the control plane find a step.
 import type { Action, DockerSection, ManualSection, Step } from '@berth/shared/service-file'
 
 /** What a step may leave behind; undone in reverse order when the deployment fails, is canceled or times out. */

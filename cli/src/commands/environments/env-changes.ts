@@ -1,5 +1,5 @@
-// berth env edit, set, watch, delete, reset. An irreversible change needs --yes or the exact name; a protected environment
-// needs the name, which the server checks.
+// berth env edit, set, watch, delete, reset. An irreversible change needs --yes or the exact name; a protected
+// environment needs the name, which the server checks.
 import { randomUUID } from 'node:crypto'
 import { Environment, EnvironmentPatch, EnvironmentWatch, Server, Task } from '@berth/shared/api'
 import { findTarget, matchNamed, targetName } from '../../client/resolve.ts'

@@ -12,6 +12,7 @@ import {
 } from '../../domain/core/access.ts'
 import { findTask, type Task } from '../../store/deployments/tasks.ts'
 import type { Db } from '../../store/engine/db.ts'
+import { type Backup, findBackup } from '../../store/environments/backups.ts'
 import { type Environment, findEnvironment } from '../../store/environments/environments.ts'
 import { listUserNames } from '../../store/people/people.ts'
 import { findProject, type Project } from '../../store/projects/projects.ts'
@@ -166,6 +167,13 @@ export const loadTask = async (
   id: number,
   permission: Permission,
 ): Promise<Task> => allowed(await findTask(db, id), caller, permission)
+
+export const loadBackup = async (
+  db: Db,
+  caller: Caller,
+  id: number,
+  permission: Permission,
+): Promise<Backup> => allowed(await findBackup(db, id), caller, permission)
 
 /** Organizations whose rows a list may show. */
 export function readableOrganizations(caller: Caller): number[] {

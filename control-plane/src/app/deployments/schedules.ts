@@ -1,6 +1,6 @@
 // Actions and backups that run by themselves: takes the schedules of actions from a deployment, starts due ones as
-// ordinary tasks, and shows when each runs next. The environment is locked first and the due time is claimed in the same transaction, so that one
-// process starts a run, once.
+// ordinary tasks, and shows when each runs next. The environment is locked first and the due time is claimed in the
+// same transaction, so that one process starts a run, once.
 import { nextRun, type Schedule, scheduleFault } from '@berth/shared/service-file'
 import type { Context } from '../../context.ts'
 import type { Caller } from '../../domain/core/access.ts'

@@ -1,7 +1,9 @@
 // Backups of an environment's data: requested as tasks, completed by the agent's report, restored as tasks. The row is
 // inserted with the task, so that what a failed task may have left is known and removed by the next backup.
+
 import { AppError, type Trigger, VOLUME_BACKUPS } from '@berth/shared'
 import type { BackupCreate, BackupRestore } from '@berth/shared/api'
+import { DAY } from '@berth/shared/units'
 import { type BackupMade, BackupPartKind } from '@berth/shared/wire'
 import type { Context } from '../../context.ts'
 import type { Caller } from '../../domain/core/access.ts'
@@ -27,10 +29,10 @@ import { type Environment, findFormerEnvironment } from '../../store/environment
 import type { Project } from '../../store/projects/projects.ts'
 import {
   asReader,
+  loadBackup,
   loadEnvironment,
   loadProject,
   missing,
-  requirePermission,
   requireUnprotected,
 } from '../core/access.ts'
 import { type Actor, byCaller } from '../core/audit.ts'
@@ -39,8 +41,6 @@ import { change, emitEnvironment } from '../core/transaction.ts'
 import { admitTask } from '../deployments/lifecycle.ts'
 import { queueTask } from '../deployments/queue.ts'
 import { getTask, type TaskView } from '../deployments/tasks.ts'
-
-const DAY_MS = 86_400_000
 
 export const DEFAULT_SETTINGS = {
   keepCount: VOLUME_BACKUPS.keepCount,
@@ -69,18 +69,6 @@ export async function listAllBackups(
 ): Promise<Backup[]> {
   await loadProject(ctx.db, caller, projectId, 'read')
   return listProjectBackups(ctx.db, projectId, VOLUME_BACKUPS.listed)
-}
-
-export async function loadBackup(
-  ctx: Context,
-  caller: Caller,
-  id: number,
-  permission: 'read' | 'deploy' = 'read',
-): Promise<Backup> {
-  const found = await findBackup(ctx.db, id)
-  if (!found) throw missing()
-  requirePermission(caller, found.organizationId, permission)
-  return found
 }
 
 export async function requestBackup(
@@ -146,7 +134,7 @@ export async function requestRestore(
   asked: BackupRestore,
   trigger: Trigger,
 ): Promise<TaskView> {
-  const backup = await loadBackup(ctx, caller, backupId, 'deploy')
+  const backup = await loadBackup(ctx.db, caller, backupId, 'deploy')
   const targetId = asked.environment_id ?? backup.environmentId
   await loadEnvironment(ctx.db, caller, targetId, 'deploy')
   const id = await change(ctx, async (c) => {
@@ -250,7 +238,7 @@ export async function listExpired(
   const now = ctx.clock.now()
   const { keepCount, keepDays } =
     (await findBackupSettings(ctx.db, task.environmentId)) ?? DEFAULT_SETTINGS
-  const keepMs = keepDays === null ? null : keepDays * DAY_MS
+  const keepMs = keepDays === null ? null : keepDays * DAY
   const all = await listBackups(ctx.db, task.environmentId, VOLUME_BACKUPS.listed)
   const known = all
     .filter(({ id }) => id !== task.backupId)

@@ -1,6 +1,7 @@
 // System alerts: mails the owners and admins of an organization, and the users who watch an environment, once when a
-// problem begins and once when it ends. The episode is a row with a unique index, written together with the mails, so a restart or a second process never sends
-// them twice. The tick runs this; the rules are in domain/installation/alerts.ts.
+// problem begins and once when it ends. The episode is a row with a unique index, written together with the mails, so a
+// restart or a second process never sends them twice. The tick runs this; the rules are in
+// domain/installation/alerts.ts.
 
 import type { Context } from '../../context.ts'
 import { degradation } from '../../domain/environments/observation.ts'

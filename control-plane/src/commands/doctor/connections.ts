@@ -1,6 +1,7 @@
 // Checks what the control plane depends on: its database with the agents' authority, its clock, the mail server.
 import { X509Certificate } from 'node:crypto'
 import { join } from 'node:path'
+import { type Finding, ok, problem, reasonOf, skipped, warning } from '@berth/shared/findings'
 import type { Config } from '../../config.ts'
 import { DOCTOR } from '../../limits/installation.ts'
 import { tryMailServer } from '../../mail/mail.ts'
@@ -9,7 +10,6 @@ import {
   inspectPostgres,
   inspectSqlite,
 } from '../../store/installation/inspection.ts'
-import { type Finding, ok, problem, reasonOf, skipped, warning } from './finding.ts'
 
 export async function checkDatabase(
   config: Config,

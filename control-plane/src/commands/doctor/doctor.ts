@@ -1,12 +1,20 @@
 // `berth-server doctor`: checks what the settings name, and says how to fix each problem. It changes nothing. Every wait
 // is bounded, and what does not depend on each other is checked together.
 import { statSync } from 'node:fs'
-import { asJson, asText, hasProblem } from '@berth/shared/findings'
+import {
+  asJson,
+  asText,
+  type Finding,
+  hasProblem,
+  ok,
+  problem,
+  skipped,
+  warning,
+} from '@berth/shared/findings'
 import { type Config, toConfig } from '../../config.ts'
 import { readSettings } from '../../settings/read.ts'
 import { type CommandContext, takesJson } from '../command.ts'
 import { checkClock, checkDatabase, checkMail } from './connections.ts'
-import { type Finding, ok, problem, skipped, warning } from './finding.ts'
 import { checkHttps } from './https.ts'
 import { checkDataFolder, checkFiles, checkKey } from './machine.ts'
 import { checkAddress, checkNames, checkPorts } from './network.ts'

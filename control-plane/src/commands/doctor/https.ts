@@ -1,15 +1,16 @@
 // Checks HTTPS that the control plane serves itself: where its name leads, the port for plain HTTP, and its certificate
 // with the last answer of the authority.
+
 import { readFileSync } from 'node:fs'
 import { get } from 'node:http'
+import { type Finding, ok, problem, reasonOf, warning } from '@berth/shared/findings'
+import { DAY } from '@berth/shared/units'
 import type { Config, HttpsConfig } from '../../config.ts'
 import { renewalTime } from '../../domain/installation/certificate.ts'
 import { type Certificate, readCertificate, TlsFiles } from '../../https/files.ts'
 import { DOCTOR } from '../../limits/installation.ts'
-import { type Finding, ok, problem, reasonOf, warning } from './finding.ts'
 import { checkPort, dialable, isOwnAddress, resolveName } from './network.ts'
 
-const DAY_MS = 86_400_000
 const dateOf = (ms: number): string => new Date(ms).toISOString().slice(0, 10)
 const timeOf = (ms: number): string => `${new Date(ms).toISOString().slice(0, 16)}Z`
 
@@ -84,13 +85,13 @@ function checkCertificates(config: Config, https: HttpsConfig): Finding[] {
 
 function judge(subject: string, certificate: Certificate): Finding {
   const { until, issuer } = certificate
-  const days = Math.floor((until - Date.now()) / DAY_MS)
+  const days = Math.floor((until - Date.now()) / DAY)
   const fix =
     'The lines below and the log of the control plane name the reason; it must run to renew.'
   if (days < 0) return problem(subject, `it expired on ${dateOf(until)}`, fix)
   const message = `valid for ${days} days, until ${dateOf(until)} (${issuer})`
   const renewal = renewalTime(certificate)
-  if (renewal < Date.now() - DAY_MS) {
+  if (renewal < Date.now() - DAY) {
     return warning(subject, `${message}; it should have been renewed on ${dateOf(renewal)}`, fix)
   }
   return ok(subject, `${message}; renewed from ${dateOf(renewal)} on`)
@@ -104,7 +105,7 @@ function checkFiles(
   try {
     const text = [key, certificate].map((path) => readFileSync(path, 'utf8')).join('\n')
     const { until, issuer } = readCertificate(text, domain)
-    const days = Math.floor((until - Date.now()) / DAY_MS)
+    const days = Math.floor((until - Date.now()) / DAY)
     const message = `valid for ${days} days, until ${dateOf(until)} (${issuer})`
     const fix = `Replace ${certificate} and ${key}; the control plane notices it.`
     if (until < Date.now()) return problem(subject, `it expired on ${dateOf(until)}`, fix)

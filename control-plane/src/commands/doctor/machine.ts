@@ -1,6 +1,7 @@
 // Checks what is on this machine: the data folder, the key, the agents' packages and the dashboard.
 import { accessSync, constants, existsSync, type Stats, statfsSync, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { type Finding, ok, problem, reasonOf, warning } from '@berth/shared/findings'
 import { MiB } from '@berth/shared/units'
 import { listAgentPackages } from '../../app/servers/agent-packages.ts'
 import type { Config } from '../../config.ts'
@@ -8,7 +9,6 @@ import { diskFloor } from '../../domain/installation/alerts.ts'
 import { loadKek } from '../../keys/secret-store.ts'
 import { DOCTOR } from '../../limits/installation.ts'
 import type { Inspection } from '../../store/installation/inspection.ts'
-import { type Finding, ok, problem, reasonOf, warning } from './finding.ts'
 
 const DATA = 'data folder'
 const sized = (bytes: number): string =>

@@ -4,14 +4,14 @@ import { lookup } from 'node:dns/promises'
 import { createServer, connect as dial, isIP } from 'node:net'
 import { networkInterfaces } from 'node:os'
 import { connect, type TLSSocket } from 'node:tls'
+import { type Finding, ok, problem, reasonOf, skipped, warning } from '@berth/shared/findings'
 import type { Config } from '../../config.ts'
 import { DOCTOR } from '../../limits/installation.ts'
-import { type Finding, ok, problem, reasonOf, skipped, warning } from './finding.ts'
 
 /** The address at which this machine reaches a listener on `host`. */
 export const dialable = (host: string): string =>
   host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host
-const inUrl = (host: string): string => (host.includes(':') ? `[${host}]` : host)
+export const inUrl = (host: string): string => (host.includes(':') ? `[${host}]` : host)
 const isLoopback = (address: string): boolean => /^(127\.|::1$|localhost$)/.test(address)
 
 /** The code of the error; undefined: the port is free, and this account may use it. */

@@ -1,4 +1,4 @@
-// The folders of an installed control plane: one for each version, and the link `current`..
+// The folders of an installed control plane: one for each version, and the link `current`.
 import { existsSync, readdirSync, readlinkSync, renameSync, rmSync, symlinkSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 

@@ -15,9 +15,7 @@ import {
 } from 'node:fs'
 import { type IncomingMessage, request as requestHttp } from 'node:http'
 import { request as requestHttps } from 'node:https'
-import { isIPv6 } from 'node:net'
 import { join } from 'node:path'
-import { text } from 'node:stream/consumers'
 import { setTimeout as delay } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { AGENT_MANIFEST_SIGNATURE, compareVersions, RELEASE_KEY } from '@berth/shared/release'
@@ -25,6 +23,7 @@ import { VERSION } from '@berth/shared/version'
 import { type Config, readConfig } from '../../config.ts'
 import { UPGRADE } from '../../limits/installation.ts'
 import type { CommandContext } from '../command.ts'
+import { dialable, inUrl } from '../doctor/network.ts'
 import { readOptions } from '../options.ts'
 import {
   endJournal,
@@ -236,10 +235,8 @@ async function goBack(steps: Steps, journal: Omit<UpgradeJournal, 'by'>): Promis
   )
 }
 
-const addressOf = ({ host, port, https }: Config): string => {
-  const name = isIPv6(host) ? `[${host}]` : host
-  return `http${https ? 's' : ''}://${host === '0.0.0.0' || host === '::' ? '127.0.0.1' : name}:${port}`
-}
+const addressOf = ({ host, port, https }: Config): string =>
+  `http${https ? 's' : ''}://${inUrl(dialable(host))}:${port}`
 
 /** Undefined: ready. Otherwise why not. */
 async function waitUntilReady(
@@ -287,7 +284,7 @@ function get(url: string): Promise<{ status: number | undefined; body: string }>
   const options = { rejectUnauthorized: false, timeout: UPGRADE.pollMs * 10, agent: false } as const
   return new Promise((resolve, reject) => {
     const answered = (answer: IncomingMessage): void => {
-      text(answer).then((body) => resolve({ status: answer.statusCode, body }), reject)
+      readBounded(answer).then((body) => resolve({ status: answer.statusCode, body }), reject)
     }
     const asked = url.startsWith('https:')
       ? requestHttps(url, options, answered)
@@ -296,6 +293,15 @@ function get(url: string): Promise<{ status: number | undefined; body: string }>
     asked.on('error', reject)
     asked.end()
   })
+}
+
+async function readBounded(answer: IncomingMessage): Promise<string> {
+  let body = ''
+  for await (const chunk of answer.setEncoding('utf8')) {
+    body += chunk
+    if (body.length > UPGRADE.answerBytes) throw new Error('the answer is too long')
+  }
+  return body
 }
 
 /** Before each start of the service: an upgrade that was killed is completed or undone. */

@@ -266,7 +266,7 @@ elif [ "$start" = yes ] && is_joined; then
     pid=$(sed -n 's/^  "pid": \\([0-9]*\\),*$/\\1/p' /run/berth/agent.json 2>/dev/null || true)
     [ -z "$pid" ] || kill "$pid" 2>/dev/null || true
     for _ in 1 2 3 4 5 6 7 8 9 10; do [ -z "$pid" ] || ! kill -0 "$pid" 2>/dev/null || sleep 1; done
-    # its log is bounded by what a daemon says about problems, and begins anew with each start
+    # the daemon logs only problems, and each start empties the file, so it stays small
     (umask 077; BERTH_LOG_LEVEL=\${BERTH_LOG_LEVEL-warn} setsid "$agent" run </dev/null >"$state/agent.log" 2>&1 &)
     did "berth-agent runs, with its log in $state/agent.log"
   fi

@@ -67,9 +67,9 @@ const MIGRATIONS: readonly Migration[] = [
   backups,
   watchers,
   agentUpdates,
+  volumeBackups,
   sharedServers,
   taskRequests,
-  volumeBackups,
 ]
 export const MIGRATION_NAMES: readonly string[] = MIGRATIONS.map(({ name }) => name)
 

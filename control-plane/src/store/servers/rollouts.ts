@@ -6,6 +6,8 @@ import type { AgentRolloutsTable, AgentUpdatesTable } from '../schema.ts'
 export type Rollout = Selectable<AgentRolloutsTable>
 export type AgentUpdate = Selectable<AgentUpdatesTable>
 
+const INSERTED = 500 // a statement has a bounded number of values
+
 export async function insertRollout(
   db: Db,
   row: Insertable<AgentRolloutsTable>,
@@ -16,10 +18,13 @@ export async function insertRollout(
     .values(row)
     .returning('id')
     .executeTakeFirstOrThrow()
-  await db
-    .insertInto('agentUpdates')
-    .values(updates.map((update) => ({ ...update, rolloutId: id })))
-    .execute()
+  const rows = updates.map((update) => ({ ...update, rolloutId: id }))
+  for (let at = 0; at < rows.length; at += INSERTED) {
+    await db
+      .insertInto('agentUpdates')
+      .values(rows.slice(at, at + INSERTED))
+      .execute()
+  }
   return id
 }
 
@@ -97,7 +102,12 @@ export async function listLatestUpdates(
     .selectAll('agentUpdates')
     .select('agentRollouts.version')
     .where('agentUpdates.serverId', 'in', serverIds)
-    .orderBy('agentUpdates.rolloutId')
+    .where('agentUpdates.rolloutId', '=', (e) =>
+      e
+        .selectFrom('agentUpdates as newest')
+        .select((newest) => newest.fn.max('newest.rolloutId').as('rolloutId'))
+        .whereRef('newest.serverId', '=', 'agentUpdates.serverId'),
+    )
     .execute()
   return new Map(rows.map((row) => [row.serverId, row]))
 }

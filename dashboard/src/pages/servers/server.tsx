@@ -59,7 +59,7 @@ function Guest({ server: s }: { server: Server }) {
     <Section title="Shared server">
       <Note>
         {s.shared_by?.name} runs this server and lets your organization place environments on it.
-        Whoever administers the machine can read what your environments store there.
+        Administrators of that machine can read the data of your environments.
       </Note>
       <Facts of={[['Recipes', s.recipes.join(', ') || 'none']]} />
     </Section>

@@ -12,6 +12,7 @@ import {
   Task,
 } from '@berth/shared/api'
 import { z } from 'zod'
+import { loadBackup } from '../../../app/core/access.ts'
 import {
   getBackupSettings,
   listBackupRuns,
@@ -21,7 +22,6 @@ import { getStorage, putStorage, removeStorage } from '../../../app/environments
 import {
   listAllBackups,
   listEnvironmentBackups,
-  loadBackup,
   requestBackup,
   requestRestore,
 } from '../../../app/environments/backups.ts'
@@ -89,7 +89,8 @@ function listRoutes(api: Api, ctx: Context): void {
       config: { needs: 'read' },
       schema: { summary: 'A backup', params: IdParams, response: { 200: Backup } },
     },
-    async (request) => serializeBackup(await loadBackup(ctx, callerOf(request), request.params.id)),
+    async (request) =>
+      serializeBackup(await loadBackup(ctx.db, callerOf(request), request.params.id, 'read')),
   )
 }
 

@@ -13,6 +13,6 @@ export const agentUpdates: Migration = {
       server_id integer not null references servers(id), state text not null,
       reason text not null default '', from_version text, offered_at bigint, finished_at bigint)`,
     'create index agent_updates_by_rollout on agent_updates (rollout_id)',
-    'create index agent_updates_by_server on agent_updates (server_id)',
+    'create index agent_updates_by_server on agent_updates (server_id, rollout_id)',
   ],
 }
