@@ -14,7 +14,7 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import Database from 'better-sqlite3'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { openSource } from '../../control-plane/src/backup/backup.ts'
 import { readConfig } from '../../control-plane/src/config.ts'
 import { createKek } from '../../control-plane/src/keys/secret-store.ts'
@@ -130,13 +130,13 @@ describe.each(ENGINES)('a backup on %s', (engine) => {
 
   test('is rehearsed without a trace', async () => {
     const target = await emptyInstallation(engine, kek)
-    const before = readdirSync(tmpdir())
+    const scratch = fresh()
+    vi.stubEnv('TMPDIR', scratch) // other tests restore at the same time
     const { said } = await restore(whole, target, '--rehearse')
+    vi.unstubAllEnvs()
     expect(said).toContain('Rehearsed')
     expect(readdirSync(target.BERTH_DATA_DIR as string)).toEqual(['kek'])
-    expect(readdirSync(tmpdir()).filter((n) => n.startsWith('berth-restore-'))).toEqual(
-      before.filter((n) => n.startsWith('berth-restore-')),
-    )
+    expect(readdirSync(scratch)).toEqual([])
   })
 
   test('shows one moment while writes go on', async () => {

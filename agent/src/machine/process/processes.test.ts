@@ -9,7 +9,10 @@ afterEach(() => {
 })
 
 async function start(command: string): Promise<{ pid: number; inner: number }> {
-  const child = spawn('/bin/sh', ['-c', command], { stdio: ['ignore', 'pipe', 'ignore'] })
+  const child = spawn('/bin/sh', ['-c', command], {
+    stdio: ['ignore', 'pipe', 'ignore'],
+    detached: true,
+  })
   started.push(child)
   const [line] = (await once(child.stdout, 'data')) as [Buffer]
   return { pid: child.pid ?? 0, inner: Number(String(line).trim()) }
@@ -28,7 +31,7 @@ it('finds the stopped program behind a shell that waits for it, and its return',
   expect(findStopped(pid)).toEqual({ pid: inner, name: 'sleep' })
   process.kill(inner, 'SIGCONT')
   await becomes(() => findStopped(pid) === undefined)
-  process.kill(inner, 'SIGKILL')
+  process.kill(-pid, 'SIGKILL') // with everything it started
 })
 
 it('a program of which one process can run is not frozen', async () => {
@@ -36,7 +39,7 @@ it('a program of which one process can run is not frozen', async () => {
   process.kill(inner, 'SIGSTOP')
   await becomes(() => findStopped(inner) !== undefined)
   expect(findStopped(pid)).toBeUndefined()
-  process.kill(inner, 'SIGKILL')
+  process.kill(-pid, 'SIGKILL') // with everything it started
 })
 
 it('a process that has ended is not frozen', () => {
