@@ -47,9 +47,10 @@ async function buildDashboard(): Promise<void> {
   writeFileSync(stamp, from)
 }
 
-/** Of two concurrent callers one builds and the other waits. */
-export async function buildDashboardIfStale(): Promise<void> {
+/** Of two concurrent callers one builds and the other waits. `onWork` is called if that takes time. */
+export async function buildDashboardIfStale(onWork = () => {}): Promise<void> {
   if (isFresh()) return
+  onWork()
   const lock = join(folder, '.building')
   const deadline = Date.now() + WAIT_MS
   for (;;) {

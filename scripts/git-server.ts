@@ -1,5 +1,5 @@
-// A local git server: git's own http-backend behind a loopback listener. `npm start` and the tests clone from it, so
-// they need no outside repository. Read-only: http-backend refuses pushes by default.
+// A local git server: git's own http-backend behind a loopback listener. The tests clone from it, and so does the forge
+// of `npm start`, so they need no outside repository. Read-only unless the caller accepts pushes.
 import { spawn } from 'node:child_process'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -10,9 +10,19 @@ export interface GitServer {
   close(): Promise<void>
 }
 
+/** What a request may do beyond reading. */
+export interface GitAccess {
+  /** Allows a push. */
+  write?: boolean
+  /** Settings of git for this request. */
+  config?: Record<string, string>
+  /** For the hooks of a push. */
+  env?: Record<string, string>
+}
+
 /** Serves every repository below `root`. */
 export async function startGitServer(root: string, port = 0): Promise<GitServer> {
-  const server = createServer((request, response) => answer(root, request, response))
+  const server = createServer((request, response) => answerGit(root, request, response))
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject)
     server.listen(port, '127.0.0.1', resolve)
@@ -27,16 +37,32 @@ export async function startGitServer(root: string, port = 0): Promise<GitServer>
   }
 }
 
-function answer(root: string, request: IncomingMessage, response: ServerResponse): void {
+/** Hands one request to git's http-backend. */
+export function answerGit(
+  root: string,
+  request: IncomingMessage,
+  response: ServerResponse,
+  { write = false, config = {}, env = {} }: GitAccess = {},
+): void {
   const url = new URL(request.url ?? '/', 'http://127.0.0.1')
+  const settings = Object.entries({
+    'safe.directory': '*', // the repositories belong to the current user, or to a test's user
+    'http.receivepack': String(write),
+    ...config,
+  })
   const child = spawn('git', ['http-backend'], {
     env: {
+      ...env,
       PATH: process.env.PATH ?? '',
       GIT_PROJECT_ROOT: root,
       GIT_HTTP_EXPORT_ALL: '1',
-      GIT_CONFIG_COUNT: '1', // the repositories belong to the current user, or to a test's user
-      GIT_CONFIG_KEY_0: 'safe.directory',
-      GIT_CONFIG_VALUE_0: '*',
+      GIT_CONFIG_COUNT: String(settings.length),
+      ...Object.fromEntries(
+        settings.flatMap(([key, value], i) => [
+          [`GIT_CONFIG_KEY_${i}`, key],
+          [`GIT_CONFIG_VALUE_${i}`, value],
+        ]),
+      ),
       PATH_INFO: decodeURIComponent(url.pathname),
       QUERY_STRING: url.search.slice(1),
       REQUEST_METHOD: request.method ?? 'GET',

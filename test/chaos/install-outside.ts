@@ -3,6 +3,7 @@
 import { execFileSync } from 'node:child_process'
 import {
   copyFileSync,
+  cpSync,
   createReadStream,
   existsSync,
   mkdirSync,
@@ -13,13 +14,19 @@ import {
 import { type IncomingMessage, request, type ServerResponse } from 'node:http'
 import { createServer, type Server } from 'node:https'
 import { basename, join } from 'node:path'
-import { makeRepository } from '../../scripts/dev-example.ts'
 import { type GitServer, startGitServer } from '../../scripts/git-server.ts'
 import { Pebble } from '../fixtures/acme/pebble.ts'
 import type { Bridge } from '../fixtures/server/booted-machine.ts'
 
 export const RELEASES = 'releases.example.com'
 export const FORGE = 'git.example.com'
+
+/** The example of `npm start`. */
+function makeManualRepository(folder: string): void {
+  const target = join(folder, 'hello')
+  cpSync(join(import.meta.dirname, '../../examples/hello'), target, { recursive: true })
+  commitAll(target)
+}
 
 /** The example for docker. Its image needs no registry, because the machines have no internet. */
 function makeDockerRepository(folder: string, busybox: string): void {
@@ -35,9 +42,13 @@ function makeDockerRepository(folder: string, busybox: string): void {
     join(target, '.service.yml'),
     'version: 1\ndocker:\n  services:\n    web:\n      build: .\n      port: 8080\n      health: /\n',
   )
+  commitAll(target)
+}
+
+function commitAll(folder: string): void {
   const git = (...args: string[]) =>
     execFileSync('git', ['-c', 'user.name=Berth', '-c', 'user.email=berth@localhost', ...args], {
-      cwd: target,
+      cwd: folder,
       stdio: 'pipe',
     })
   git('init', '--quiet', '--initial-branch=main')
@@ -76,7 +87,7 @@ export class Outside {
   ): Promise<Outside> {
     const host = `${bridge.network}.1`
     const repositories = join(folder, 'repositories')
-    makeRepository(repositories)
+    makeManualRepository(repositories)
     makeDockerRepository(repositories, join(base, 'bin/busybox'))
     const git = await startGitServer(repositories)
     const tls = makeCertificate(folder)

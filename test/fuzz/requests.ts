@@ -130,7 +130,25 @@ function bodies(operation: Operation, schemas: JsonSchemas): fc.Arbitrary<string
   )
 }
 
-/** One arbitrary per operation. */
+/** Documented methods, the ones that clients send on their own, and some that no route knows. */
+const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE', 'PROPFIND']
+
+/** A documented address with any method. */
+const anyMethod = (path: string, actors: number): fc.Arbitrary<FuzzRequest> =>
+  fc
+    .record({
+      method: fc.constantFrom(...METHODS),
+      path: paths(path),
+      actor: fc.integer({ min: 0, max: actors - 1 }),
+      headers: headers('ANY'),
+      body: fc.constantFrom(undefined, '{}', '[]', 'null', ...BROKEN_BODIES),
+    })
+    .map((request) => ({
+      ...request,
+      headers: { 'content-type': 'application/json', ...request.headers },
+    }))
+
+/** One arbitrary per operation, and one per address. */
 export function requestsOf(
   document: Document,
   actors: number,
@@ -138,6 +156,7 @@ export function requestsOf(
   const schemas = new JsonSchemas((document.components.schemas ?? {}) as Record<string, Schema>)
   const made = new Map<string, fc.Arbitrary<FuzzRequest>>()
   for (const [path, item] of Object.entries(document.paths)) {
+    made.set(`ANY ${path}`, anyMethod(path, actors))
     for (const [name, operation] of Object.entries(item)) {
       const method = name.toUpperCase()
       const parameters = resolved(document, operation)

@@ -62,7 +62,7 @@ async function start(): Promise<ChildProcess> {
     ...(engine ? { BERTH_NETWORK_POOL: engine.pool } : {}),
   }
   const env = { ...process.env, ...ports, ...docker, BERTH_DATA: data }
-  const child = spawn(process.execPath, ['scripts/dev.ts'], { cwd: root, env })
+  const child = spawn(process.execPath, ['scripts/dev/main.ts'], { cwd: root, env })
   let said = ''
   for (const stream of [child.stdout, child.stderr]) {
     stream.on('data', (chunk: Buffer) => {

@@ -1,12 +1,10 @@
-// The example of `npm start`: creates a repository, a project and an environment, and deploys, all through the control
-// plane's REST API like any client.
-import { execFileSync } from 'node:child_process'
+// The example of `npm start`: creates a project, connects its forge, creates an environment and deploys it, all through
+// the control plane's REST API like any client.
 import { generateKeyPairSync } from 'node:crypto'
-import { cpSync, existsSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
+import type { Forge } from './forge/forge.ts'
+import { root } from './server.ts'
 
-const root = fileURLToPath(new URL('..', import.meta.url))
 const DEADLINE_MS = 120_000
 const POLL_MS = 150
 /** Each poll issues a certificate. */
@@ -26,9 +24,10 @@ export async function until<T>(
   throw new Error(`gave up waiting for ${what}`)
 }
 
-interface Api {
+export interface Api {
   get<T>(path: string): Promise<T>
   post<T>(path: string, body?: unknown): Promise<T>
+  put<T>(path: string, body: unknown): Promise<T>
   patch<T>(path: string, body: unknown): Promise<T>
 }
 
@@ -48,25 +47,14 @@ export function connect(url: string, token: string): Api {
   return {
     get: <T>(path: string) => call('GET', path) as Promise<T>,
     post: <T>(path: string, body?: unknown) => call('POST', path, body) as Promise<T>,
+    put: <T>(path: string, body: unknown) => call('PUT', path, body) as Promise<T>,
     patch: <T>(path: string, body: unknown) => call('PATCH', path, body) as Promise<T>,
   }
 }
 
-/** Creates the repository of the example. */
-export function makeRepository(repositories: string): void {
-  const target = join(repositories, 'hello')
-  if (existsSync(join(target, '.git'))) return
-  mkdirSync(target, { recursive: true })
-  cpSync(join(root, 'examples/hello'), target, { recursive: true })
-  const git = (...args: string[]) =>
-    execFileSync('git', ['-c', 'user.name=Berth', '-c', 'user.email=berth@localhost', ...args], {
-      cwd: target,
-      stdio: 'pipe',
-    })
-  git('init', '--quiet', '--initial-branch=main')
-  git('add', '--all')
-  git('commit', '--quiet', '--message=Hello')
-}
+/** Its address below that of the forge, without `.git`. */
+export const EXAMPLE = 'demo/hello'
+const files = join(root, 'examples/hello')
 
 export interface Named {
   id: number
@@ -76,6 +64,7 @@ interface Environment {
   id: number
   identifier: string
   url: string | null
+  deployed: { commit_sha: string | null } | null
 }
 interface Task {
   id: number
@@ -96,9 +85,10 @@ export async function findOrMake<T extends Named>(
 export async function deployExample(
   api: Api,
   serverId: number,
-  gitUrl: string,
+  forge: Forge,
 ): Promise<Environment> {
-  const repository = `${gitUrl}/hello/.git`
+  await forge.seed(EXAMPLE, files)
+  const repository = `${forge.url}/${EXAMPLE}.git`
   const project = await findOrMake<Named & { repo_url: string }>(api, '/api/projects', 'hello', {
     repo_url: repository,
     domain: 'hello.localhost',
@@ -109,22 +99,28 @@ export async function deployExample(
   if (project.repo_url !== repository) {
     await api.patch(`/api/projects/${project.id}`, { repo_url: repository })
   }
+  await api.put(`/api/projects/${project.id}/forge`, {
+    provider: 'gitea',
+    api_url: `${forge.url}/api/v1`,
+    token: forge.token,
+  })
   const path = `/api/projects/${project.id}/environments`
   const known = (await api.get<Environment[]>(path)).find((e) => e.identifier === 'main')
-  // the guide deploys by hand: a deployment that a commit starts by itself would refuse that one
-  const wanted = { identifier: 'main', branch: 'main', auto_deploy: false }
+  const wanted = { identifier: 'main', branch: 'main' }
   const environment = known ?? (await api.post<Environment>(path, wanted))
-  const started = await api.post<Task>(`/api/environments/${environment.id}/tasks`)
+  if (environment.deployed === null) await deploy(api, environment.id)
+  return api.get<Environment>(`/api/environments/${environment.id}`)
+}
+
+async function deploy(api: Api, environmentId: number): Promise<void> {
+  const started = await api.post<Task>(`/api/environments/${environmentId}/tasks`)
   const task = await until('the deployment', async () => {
     const now = await api.get<Task>(`/api/tasks/${started.id}`)
     return ['succeeded', 'failed', 'canceled'].includes(now.status) ? now : undefined
   })
-  if (task.status !== 'succeeded') {
-    throw new Error(
-      `task ${task.id} ${task.status}: ${task.failure?.step} ${task.failure?.message}`,
-    )
-  }
-  return api.get<Environment>(`/api/environments/${environment.id}`)
+  if (task.status === 'succeeded') return
+  const why = `${task.failure?.step} ${task.failure?.message}`
+  throw new Error(`task ${task.id} ${task.status}: ${why}`)
 }
 
 /** A throw-away key: the request only checks whether the server reported its sshd's port. */
