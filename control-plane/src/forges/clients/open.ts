@@ -129,7 +129,7 @@ export function checkApiUrl(
   const known = APIS[provider]?.find(({ host }) => host === url.hostname)?.base
   if (known) return { ok: true, value: known }
   const path = url.pathname.replace(/\/+$/, '')
-  const isOwnHost = url.hostname.startsWith('api.') && path === ''
+  const isOwnHost = provider === 'github' && url.hostname.startsWith('api.') && path === ''
   const needsEnd = !isOwnHost && !path.endsWith(PREFIXES[provider])
   return { ok: true, value: url.origin + path + (needsEnd ? PREFIXES[provider] : '') }
 }

@@ -128,8 +128,7 @@ async function judgeArrivals(
   project: Project,
   failure: string | null,
 ): Promise<ForgeCheck> {
-  await flushRefused(ctx)
-  const [refused] = await listRefused(ctx.db, project.id, 1)
+  const refused = await findNewestRefusal(ctx, project.id)
   return judgeDeliveries({
     failure,
     lastDeliveryAt: project.lastDeliveryAt,
@@ -238,12 +237,10 @@ async function testDelivery(
     if (!(error instanceof ForgeError)) throw error
     return unknown('delivery', `No test delivery could be asked for: ${error.message}`)
   }
-  if (await waitForDelivery(ctx, project.id, startedAt)) {
-    return passed('delivery', 'A test delivery arrived.')
-  }
-  await flushRefused(ctx)
-  const [refused] = await listRefused(ctx.db, project.id, 1)
-  if (refused && refused.at >= startedAt) return failed('delivery', refused.reason)
+  const arrival = await waitForDelivery(ctx, project.id, startedAt)
+  if (arrival === 'arrived') return passed('delivery', 'A test delivery arrived.')
+  if (arrival !== undefined)
+    return failed('delivery', `A test delivery was refused. ${arrival.why}`)
   const seconds = FORGE_CONNECTIONS.deliveryMs / 1_000
   const message = `The forge was asked for a test delivery, and none arrived in ${seconds} s. It must be able to reach ${url}.`
   const isGitea = client.provider === 'gitea' || client.provider === 'forgejo'
@@ -252,15 +249,29 @@ async function testDelivery(
   return failed('delivery', isGitea ? message + hint : message)
 }
 
-async function waitForDelivery(ctx: Context, projectId: number, since: number): Promise<boolean> {
+/** Undefined if nothing came in time. */
+async function waitForDelivery(
+  ctx: Context,
+  projectId: number,
+  since: number,
+): Promise<'arrived' | { why: string } | undefined> {
   const signal = AbortSignal.timeout(FORGE_CONNECTIONS.deliveryMs)
   for (;;) {
     const woken = ctx.notifier.wait(deliveryTopic(projectId), signal, FORGE_CONNECTIONS.lookMs)
     const project = await findProject(ctx.db, projectId)
-    if ((project?.lastDeliveryAt ?? 0) >= since) return true
-    if (signal.aborted) return false
+    if ((project?.lastDeliveryAt ?? 0) >= since) return 'arrived'
+    const refused = await findNewestRefusal(ctx, projectId)
+    if (refused && refused.at >= since) return { why: refused.reason }
+    if (signal.aborted) return undefined
     await woken
   }
+}
+
+/** Also those that wait in memory to be written. */
+async function findNewestRefusal(ctx: Context, projectId: number) {
+  await flushRefused(ctx)
+  const [refused] = await listRefused(ctx.db, projectId, 1)
+  return refused
 }
 
 export interface Removed {
