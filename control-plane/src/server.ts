@@ -47,6 +47,7 @@ import { environmentRoutes } from './gateways/rest/environments/environments.ts'
 import { variableRoutes } from './gateways/rest/environments/variables.ts'
 import { artifactRoutes } from './gateways/rest/files/artifacts.ts'
 import { downloadRoutes } from './gateways/rest/files/downloads.ts'
+import { forgeRoutes } from './gateways/rest/forges/connections.ts'
 import { deliveryRoutes, pullRequestRoutes } from './gateways/rest/forges/webhook-deliveries.ts'
 import { webhookRoutes } from './gateways/rest/forges/webhooks.ts'
 import type { Api } from './gateways/rest/http/api.ts'
@@ -332,6 +333,7 @@ function mountRoutes(http: Api, ctx: Context): void {
     agentUpdateRoutes(api, ctx)
     auditRoutes(api, ctx)
     registryRoutes(api, ctx)
+    forgeRoutes(api, ctx)
     repositoryRoutes(api, ctx)
     sshRoutes(api, ctx)
   })

@@ -51,6 +51,7 @@ export const ERRORS = {
   ssh_unavailable: [409, 'Nobody can connect to this server by SSH'],
   host_key_not_offered: [409, 'The forge does not show this host key'],
   forge_unreachable: [409, 'The forge cannot be reached'],
+  forge_in_use: [409, 'Projects use the connection'],
   confirmation_required: [409, 'A confirmation is needed'],
   backup_not_restorable: [409, 'The backup cannot be restored there'],
   backup_storage_missing: [409, 'There is no storage for backups'],

@@ -30,6 +30,17 @@ const USER = /^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}$/
 /** No quotes, shell characters or spaces, because forges need none. */
 const PATH = /^[A-Za-z0-9._~%+@,=:/-]+$/
 const LOOPBACK = new Set(['127.0.0.1', 'localhost', '[::1]'])
+/** Before a colon, these name a kind of address and never a host: `file:/srv/shop`, `javascript:…`. */
+const NO_HOSTS = new Set([
+  'http',
+  'https',
+  'file',
+  'ftp',
+  'data',
+  'javascript',
+  'vbscript',
+  'mailto',
+])
 /** Control characters of both planes, and invisible separators and direction marks. */
 const INVISIBLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u
 
@@ -119,6 +130,9 @@ export function checkRepositoryUrl(given: string, rules: AddressRules): Checked<
     // host:path, as ssh writes it; `name::…` would name a transport helper, which is a program
     const colon = given.indexOf(':')
     const slash = given.indexOf('/')
+    const word = given.slice(0, Math.max(0, colon)).toLowerCase()
+    if (NO_HOSTS.has(word))
+      return refuse(`Repositories are fetched over https or ssh, not over ${word}.`)
     const isScp = colon > 0 && given[colon + 1] !== ':' && (slash < 0 || colon < slash)
     if (isScp) return checkSsh(given, given.slice(0, colon), given.slice(colon + 1), false)
     return refuse('The repository address is neither https://…, ssh://… nor user@host:path.')

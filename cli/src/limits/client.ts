@@ -5,6 +5,8 @@ import { DAY, HOUR, KiB, MINUTE, MiB, SECOND } from '@berth/shared/units'
 /** The client `berth`. */
 export const CLIENT = {
   requestMs: 30 * SECOND,
+  /** Connecting a forge asks it several times and waits for a test delivery. */
+  forgeMs: 60 * SECOND,
   /** To connect, including TLS. */
   connectMs: 10 * SECOND,
   /** An answer that pauses longer is lost; a followed log sends something in between. */

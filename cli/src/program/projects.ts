@@ -1,9 +1,15 @@
 // Commands about projects, their folders and their pull requests.
+import { PROVIDERS } from '@berth/shared'
 import { CONFIRM, type CommandSpec, type FlagSpec, RECIPE, toggle } from './spec.ts'
 
 const ALL_PROJECTS: FlagSpec = {
   flags: '--all-projects',
   summary: 'For every project of the organization; credentials of a project win',
+}
+
+const CONNECTION: FlagSpec = {
+  flags: '--connection <id>',
+  summary: 'A connection of the organization, by ID',
 }
 
 export const PROJECTS: readonly CommandSpec[] = [
@@ -92,6 +98,42 @@ export const PROJECTS: readonly CommandSpec[] = [
     ],
     examples: ['berth project webhook shop', 'berth project webhook shop --rotate-secret --yes'],
     load: async () => (await import('../commands/projects/project-webhook.ts')).projectWebhook,
+  },
+  {
+    path: 'projects connect',
+    summary: 'Connect a project to its forge: deploy key, webhook, statuses; repeat to repair',
+    args: '[project]',
+    flags: [
+      {
+        flags: '--forge <kind>',
+        summary: 'Kind of forge; found out if it is left out',
+        choices: PROVIDERS,
+      },
+      { flags: '--api <url>', summary: 'Address of the API, if it differs from the repository’s' },
+      { flags: '--with-token', summary: 'Read the token from stdin instead of asking for it' },
+      CONNECTION,
+    ],
+    examples: [
+      'berth project connect shop',
+      'berth project connect shop --forge gitea --api https://git.example.com:8443/gitea/api/v1',
+      'op read op://shop/forge | berth project connect shop --with-token',
+    ],
+    load: async () => (await import('../commands/projects/forges.ts')).projectConnect,
+  },
+  {
+    path: 'projects disconnect',
+    summary: 'Remove the deploy key and the webhook of a project at its forge',
+    args: '[project]',
+    examples: ['berth project disconnect shop'],
+    load: async () => (await import('../commands/projects/forges.ts')).projectDisconnect,
+  },
+  {
+    path: 'repos',
+    summary: 'List the repositories that the connected forges show',
+    args: '[search]',
+    flags: [CONNECTION],
+    examples: ['berth repos', 'berth repos shop'],
+    load: async () => (await import('../commands/projects/forges.ts')).repos,
   },
   {
     path: 'projects trust-host-key',

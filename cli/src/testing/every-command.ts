@@ -198,6 +198,32 @@ export const ROWS: Record<string, Row> = {
       [6, ['shop', '--yes', '--fingerprint', `SHA256:${'C'.repeat(43)}`]],
     ],
   },
+  'projects connect': {
+    args: ['shop', '--with-token'],
+    pipe: /^ok\twebhook\tThe webhook sends pushes\.\t-\n$/,
+    shown: /webhook: The webhook sends pushes[\s\S]*shop is connected to acme\/shop at gitea/,
+    changes: 'PUT /api/projects/12/forge',
+    exits: [
+      [0, ['shop']],
+      [0, ['shop', '--connection', '3']],
+      [2, ['shop', '--forge', 'svn']],
+      [2, ['shop', '--forge', 'gitea']],
+      [2, ['shop', '--connection', '3', '--with-token']],
+    ],
+  },
+  'projects disconnect': {
+    args: ['shop', '--yes'],
+    pipe: /^webhook\tdeploy_key\n$/,
+    shown: /Disconnected shop/,
+    changes: 'DELETE /api/projects/12/forge',
+    exits: [[2, ['shop']]],
+  },
+  repos: {
+    args: ['shop'],
+    pipe: /^acme\/shop\tgitea\tmain\t/,
+    shown: /acme\/shop +gitea +main/,
+    exits: [[4, ['shop', '--connection', '9']]],
+  },
   'registry list': {
     args: SHOP,
     pipe: /^ghcr\.io\tada\tproject\t/,

@@ -13,10 +13,13 @@ import {
   environment,
   environmentCreated,
   failedTask,
+  forgeConnection,
   forgeHostKey,
+  forgeRepository,
   joinToken,
   logLine,
   projectDetail,
+  projectForge,
   registry,
   rollout,
   scheduledRun,
@@ -138,6 +141,13 @@ function scriptSetUp(peer: Peer): void {
   const secret = { secret: 'whsec_NEW', previous_accepted_until: null }
   peer.script('GET /api/projects/12/host_key', { json: forgeHostKey() })
   peer.script('POST /api/projects/12/host_key', { json: forgeHostKey({ trust: 'trusted' }) })
+  peer.script('GET /api/projects/12/forge', { json: projectForge() })
+  peer.script('PUT /api/projects/12/forge', { json: projectForge() })
+  peer.script('DELETE /api/projects/12/forge', {
+    json: { removed: ['webhook', 'deploy_key'], left: [] },
+  })
+  peer.script('GET /api/organizations/1/forges', { json: [forgeConnection()] })
+  peer.script('GET /api/forges/3/repositories', { json: [forgeRepository()] })
   peer.script('GET /api/projects/12/registries', { json: [registry()] })
   peer.script('PUT /api/projects/12/registries/ghcr.io', { json: registry() })
   peer.script('DELETE /api/projects/12/registries/ghcr.io', { status: 204 })

@@ -7,13 +7,16 @@ import {
   BackupStorage,
   Environment,
   EnvironmentCreated,
+  ForgeConnection,
   ForgeHostKey,
+  ForgeRepository,
   JoinToken,
   LogLine,
   Me,
   Phase,
   Project,
   ProjectDetail,
+  ProjectForge,
   Registry,
   ScheduledRun,
   Server,
@@ -109,6 +112,7 @@ export const projectDetail = (more: object = {}): ProjectDetail =>
       error: null,
     },
     host_token: { set: false, checked_at: null, error: null },
+    forge: { connected: false, status: 'not_connected', checked_at: null },
     created_at: AT,
     updated_at: AT,
     ...more,
@@ -324,6 +328,51 @@ export const forgeHostKey = (more: object = {}) =>
     offered: [{ type: 'ssh-ed25519', fingerprint: `SHA256:${'B'.repeat(43)}` }],
     changed: true,
     error: null,
+    ...more,
+  })
+
+export const forgeConnection = (more: object = {}) =>
+  ForgeConnection.parse({
+    id: 3,
+    organization_id: 1,
+    provider: 'gitea',
+    api_url: 'https://git.example.com/api/v1',
+    account: 'berth-bot',
+    project_count: 1,
+    created_at: AT,
+    created_by: { id: 1, name: 'Ada Lovelace' },
+    checked_at: AT,
+    error: null,
+    ...more,
+  })
+
+export const projectForge = (more: object = {}) =>
+  ProjectForge.parse({
+    connected: true,
+    connection: forgeConnection(),
+    repository: 'acme/shop',
+    status: 'ok',
+    checked_at: AT,
+    next_check_at: AT,
+    checks: [
+      { name: 'webhook', status: 'ok', message: 'The webhook sends pushes.', permission: null },
+    ],
+    ...more,
+  })
+
+export const forgeRepository = (more: object = {}) =>
+  ForgeRepository.parse({
+    full_name: 'acme/shop',
+    description: 'The web shop',
+    private: true,
+    archived: false,
+    default_branch: 'main',
+    web_url: 'https://git.example.com/acme/shop',
+    ssh_url: 'git@git.example.com:acme/shop.git',
+    https_url: 'https://git.example.com/acme/shop.git',
+    can_admin: true,
+    updated_at: AT,
+    project_ids: [12],
     ...more,
   })
 

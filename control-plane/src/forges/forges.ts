@@ -3,9 +3,22 @@
 import type { Sensitive } from '@berth/shared'
 import type { Config } from '../config.ts'
 import { createGuard, type Resolve } from './addresses.ts'
-import type { ForgeClient, ForgeProvider } from './clients/forge.ts'
-import { candidateProviders, forgeAddress, openForge } from './clients/open.ts'
+import type { ForgeAccount, ForgeClient, ForgeProvider } from './clients/forge.ts'
+import {
+  candidateProviders,
+  forgeAddress,
+  openAccount,
+  openForge,
+  repositoryPath,
+} from './clients/open.ts'
 import { Git } from './git.ts'
+
+/** The API of a forge, and the token for it. */
+export interface ForgePlace {
+  provider: ForgeProvider
+  base: string
+  token: Sensitive<string>
+}
 
 export class Outbound {
   readonly git: Git
@@ -29,6 +42,21 @@ export class Outbound {
       const client = this.#openForge(repoUrl, provider, token)
       return client ? [client] : []
     })
+  }
+
+  /** A client for a repository behind a connection, whose API address may have nothing in common with `repoUrl`. */
+  openRepository(at: ForgePlace, repoUrl: string): ForgeClient | undefined {
+    const path = repositoryPath(repoUrl, at.provider, at.base)
+    return path === undefined ? undefined : this.openPath(at, path)
+  }
+
+  /** The same by the repository's path at the forge. */
+  openPath({ provider, ...at }: ForgePlace, path: string): ForgeClient {
+    return openForge(provider, { ...at, path, guard: this.#guard, signal: this.#stop.signal })
+  }
+
+  openAccount({ provider, ...at }: ForgePlace): ForgeAccount {
+    return openAccount(provider, { ...at, guard: this.#guard, signal: this.#stop.signal })
   }
 
   #openForge(

@@ -104,5 +104,25 @@ export const COMMIT_STATUSES = {
   descriptionCharacters: 140,
 } as const
 
+/** Connections to forges. */
+export const FORGE_CONNECTIONS = {
+  /** One for each forge and team; every token is one more secret to look after. */
+  perOrganization: 50,
+  /** How long a request waits for the delivery that it asked the forge for; below the deadline of requests. */
+  deliveryMs: 10 * SECOND,
+  /** A look at the database while it waits, in case another replica received the delivery. */
+  lookMs: 500,
+  checkEveryMs: DAY,
+  /** Part of a day over which the checks of different projects are spread. */
+  jitter: 0.2,
+  /** When a check could not reach the forge; an outage is not a broken connection. */
+  retryMs: HOUR,
+  dueAtOnce: 5,
+  /** A process that died holds a row this long. */
+  claimMs: 5 * MINUTE,
+  removalTries: 8,
+  removalBackoffMs: 5 * MINUTE,
+} as const
+
 /** POST …/repository_check: each starts git up to three times. */
 export const REPOSITORY_CHECKS = { perMinute: 12 } as const

@@ -173,3 +173,28 @@ export const deliveryLetter = (o: {
     '',
     o.url,
   ])
+
+export const forgeLetter = (o: {
+  project: string
+  repository: string
+  reason: string
+  url: string
+}): LetterText =>
+  letter(`The connection of ${o.project} to its forge is broken`, [
+    `Berth looked at the repository ${oneLine(o.repository)} of ${oneLine(o.project)}`,
+    'and found that something no longer works:',
+    '',
+    oneLine(o.reason).slice(0, 500),
+    '',
+    'Pushes and pull requests may not be deployed until it is repaired. The page of the',
+    'project shows every check and repairs it:',
+    '',
+    o.url,
+  ])
+
+export const forgeRecoveredLetter = (o: { project: string; url: string }): LetterText =>
+  letter(`The connection of ${o.project} to its forge works again`, [
+    `Token, deploy key and webhook of ${oneLine(o.project)} work again.`,
+    '',
+    o.url,
+  ])

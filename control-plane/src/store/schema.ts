@@ -1,6 +1,6 @@
 // Generated from the migrations by `npm run gen`. Do not edit: narrow a column in engine/column-facts.ts.
 // Times are epoch milliseconds, booleans 0 or 1, JSON is text that store functions parse themselves.
-import type { Recipe, SshAccount, TaskStatus, TaskType, Trigger } from '@berth/shared'
+import type { Provider, Recipe, SshAccount, TaskStatus, TaskType, Trigger } from '@berth/shared'
 import type { Permission, Role, SshPurpose } from '@berth/shared/api'
 import type { Generated } from 'kysely'
 
@@ -31,6 +31,9 @@ export interface Schema {
   environmentWatchers: EnvironmentWatchersTable
   environments: EnvironmentsTable
   events: EventsTable
+  forgeConnections: ForgeConnectionsTable
+  forgeRemovals: ForgeRemovalsTable
+  forgeSetups: ForgeSetupsTable
   hostReports: HostReportsTable
   hosts: HostsTable
   idempotencyKeys: IdempotencyKeysTable
@@ -157,8 +160,8 @@ export interface AgentsTable {
 export interface AlertsTable {
   id: Generated<number>
   organizationId: number
-  kind: 'server_offline' | 'disk_full' | 'certificate' | 'delivery' | 'degraded'
-  /** The server, or for deliveries the project. */
+  kind: 'server_offline' | 'disk_full' | 'certificate' | 'delivery' | 'degraded' | 'forge'
+  /** The server or environment; for deliveries and forges the project. */
   subjectId: number
   begunAt: number
   /** Null: it lasts. */
@@ -476,6 +479,51 @@ export interface EventsTable {
   at: number
 }
 
+export interface ForgeConnectionsTable {
+  id: Generated<number>
+  organizationId: number
+  provider: Provider
+  /** Base address of its API, without a trailing slash. */
+  apiUrl: string
+  /** Name of the token's account; empty: it has none. */
+  account: string
+  tokenSealed: string
+  createdAt: number
+  createdBy: number
+  checkedAt: number | null
+  /** Why the token failed last. */
+  error: string | null
+}
+
+/** Keys and webhooks that must be removed at a forge. */
+export interface ForgeRemovalsTable {
+  id: Generated<number>
+  connectionId: number
+  repository: string
+  keyId: string | null
+  webhookId: string | null
+  tries: number
+  nextAt: number
+}
+
+/** What Berth made in the repository of a connected project. */
+export interface ForgeSetupsTable {
+  projectId: number
+  /** Its path at the forge: acme/shop. */
+  repository: string
+  /** The forge's id of the deploy key. */
+  keyId: string | null
+  /** The forge's id of the webhook. */
+  webhookId: string | null
+  /** JSON of domain/forges/setup.ts ForgeCheck[]. */
+  checks: string
+  broken: Flag
+  /** Key, secret or repository changed: the forge must learn it. */
+  installDue: Flag
+  checkedAt: number | null
+  nextCheckAt: number
+}
+
 /** Commit statuses and comments on their way to a repository host. */
 export interface HostReportsTable {
   id: Generated<number>
@@ -687,6 +735,7 @@ export interface ProjectsTable {
   /** A line of known_hosts; null: the first key that is seen. */
   trustedHostKey: string | null
   trustedHostKeyAt: number | null
+  forgeConnectionId: number | null
 }
 
 export interface PullRequestsTable {

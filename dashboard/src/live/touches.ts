@@ -10,10 +10,10 @@ export interface LiveMessage {
 
 /** The first word of an event's kind, and the procedures whose answers it changes. */
 const TOUCHES: Record<string, readonly string[]> = {
-  organization: ['organization', 'me', 'admin', 'backup'],
+  organization: ['organization', 'me', 'admin', 'backup', 'forge'],
   member: ['member', 'invitation', 'me', 'environment', 'organization'],
   server: ['server', 'project', 'environment'],
-  project: ['project', 'environment', 'me', 'delivery', 'server'],
+  project: ['project', 'environment', 'me', 'delivery', 'server', 'forge'],
   environment: ['environment', 'project', 'variable', 'action', 'backup', 'pullRequest', 'server'],
   pull_request: ['pullRequest', 'environment', 'project'],
   delivery: ['delivery', 'project', 'pullRequest'],

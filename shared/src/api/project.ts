@@ -4,6 +4,7 @@ import { RECIPES } from '../task.ts'
 import { BasicAuth } from './basic-auth.ts'
 import { Limits, LimitsPatch } from './ceilings.ts'
 import { HostName, Id, Name, Person, Time } from './fields.ts'
+import { ForgeFacts } from './forge.ts'
 import { HostTokenFacts, RepositoryFacts } from './repository.ts'
 import { ServerRef } from './server.ts'
 
@@ -52,6 +53,7 @@ export const ProjectDetail = Project.extend({
   repo_public_key: z.string(),
   repository: RepositoryFacts,
   host_token: HostTokenFacts,
+  forge: ForgeFacts,
   created_at: Time,
   updated_at: Time,
 })

@@ -31,6 +31,8 @@ export const FORGE_API = {
   pageSize: 50,
   /** 1,000 open pull requests, and comments of one of them; the rest is not read. */
   pages: 20,
+  /** Pages of repositories that one search reads where the forge cannot search by itself. */
+  searchPages: 10,
   /** Known pull requests that left the list of open ones, queried one by one in a round. */
   closedPerRound: 50,
   tokenLength: 1_000,

@@ -4,6 +4,7 @@
 import type {
   Delivery,
   ProjectDetail,
+  ProjectForge,
   PullRequest,
   RefusedDelivery,
   RepositoryCheck,
@@ -96,6 +97,20 @@ export function checkAddress(
 }
 
 const DISTURBING = ['repository_mismatch', 'malformed_payload', 'unsupported_event']
+
+/** What the control plane found at the forge, and the command that repairs it. */
+export function checkForge(project: ProjectDetail, { checks }: ProjectForge): Check[] {
+  return checks.map(({ name, status, message, permission }) => {
+    const shown = `forge ${name.replace('_', ' ')}`
+    if (status !== 'failed') return good(shown, message)
+    const again = `berth project connect ${project.name}`
+    const remedy =
+      permission === null
+        ? `${again} repairs what can be repaired`
+        : `give a token with: ${permission}; then ${again} --with-token`
+    return bad(shown, message, remedy)
+  })
+}
 
 export function checkWebhook(
   project: ProjectDetail,

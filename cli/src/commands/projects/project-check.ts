@@ -6,6 +6,7 @@ import { connect, isIP } from 'node:net'
 import {
   Delivery,
   ProjectDetail,
+  ProjectForge,
   PullRequest,
   RefusedDelivery,
   RepositoryCheck,
@@ -22,6 +23,7 @@ import {
   checkAddress,
   checkAgent,
   checkDiskSpace,
+  checkForge,
   checkLimit,
   checkRepository,
   checkServiceFile,
@@ -84,6 +86,17 @@ async function lookAtWebhook(api: Api, project: ProjectDetail, now: number): Pro
   return checkWebhook(project, deliveries.items[0], refused.items[0], now)
 }
 
+/** Asks the forge itself; without a connection the deliveries alone say something. */
+async function lookAtForge(api: Api, project: ProjectDetail, now: number): Promise<Check[]> {
+  if (!project.forge.connected) return [await lookAtWebhook(api, project, now)]
+  const path = `/api/projects/${project.id}/forge/check`
+  const { value } = await api.post(path, ProjectForge, {
+    idempotencyKey: randomUUID(),
+    expect: 200,
+  })
+  return checkForge(project, value)
+}
+
 async function lookAtAddress(project: ProjectDetail): Promise<Check> {
   const servers = await Promise.all(
     project.servers.map(async ({ name, hostname }) => ({
@@ -124,7 +137,7 @@ async function performProjectCheck(
     ),
     look('repository', () => lookAtRepository(api, project)),
     look('DNS', () => lookAtAddress(project)),
-    look('webhook', () => lookAtWebhook(api, project, now)),
+    look('forge', () => lookAtForge(api, project, now)),
     look('environments', () => lookAtLimit(api, project)),
   ])
   const checks = looks.flat()

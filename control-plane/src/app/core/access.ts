@@ -14,6 +14,7 @@ import { findTask, type Task } from '../../store/deployments/tasks.ts'
 import type { Db } from '../../store/engine/db.ts'
 import { type Backup, findBackup } from '../../store/environments/backups.ts'
 import { type Environment, findEnvironment } from '../../store/environments/environments.ts'
+import { type ForgeConnection, findConnection } from '../../store/forges/connections.ts'
 import { listUserNames } from '../../store/people/people.ts'
 import { findProject, type Project } from '../../store/projects/projects.ts'
 import { findServer, listServersById, type Server } from '../../store/servers/servers.ts'
@@ -174,6 +175,23 @@ export const loadBackup = async (
   id: number,
   permission: Permission,
 ): Promise<Backup> => allowed(await findBackup(db, id), caller, permission)
+
+export const loadForgeConnection = async (
+  db: Db,
+  caller: Caller,
+  id: number,
+  permission: Permission,
+): Promise<ForgeConnection> => allowed(await findConnection(db, id), caller, permission)
+
+/** A connection to a forge that projects of this organization may use. */
+export async function findUsableConnection(
+  db: Db,
+  organizationId: number,
+  id: number,
+): Promise<ForgeConnection | undefined> {
+  const found = await findConnection(db, id)
+  return found?.organizationId === organizationId ? found : undefined
+}
 
 /** Organizations whose rows a list may show. */
 export function readableOrganizations(caller: Caller): number[] {

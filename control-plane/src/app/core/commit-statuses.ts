@@ -68,7 +68,8 @@ export async function queueCommitStatuses(c: Change): Promise<void> {
 
 async function noteTask(c: Change, taskId: number): Promise<void> {
   const facts = await findTaskFacts(c.db, taskId)
-  if (!facts || facts.hostTokenSealed === null || facts.projectRemovedAt !== null) return
+  if (!facts || facts.projectRemovedAt !== null) return
+  if (facts.hostTokenSealed === null && facts.forgeConnectionId === null) return
   if (facts.type === 'deploy' && facts.commitSha !== null) {
     const moment = momentOf(facts)
     const { projectId, organizationId, environmentId } = facts

@@ -68,6 +68,8 @@ export const agentTopic = (agentId: string): string => `agent:${agentId}`
 export const trustTopic = (agentId: string): string => `trust:${agentId}`
 export const taskTopic = (taskId: number): string => `task:${taskId}`
 export const logTopic = (attemptId: string): string => `log:${attemptId}`
+/** A verified delivery of this project's forge arrived. */
+export const deliveryTopic = (projectId: number): string => `delivery:${projectId}`
 export const EVENTS_TOPIC = 'events'
 export const MAIL_TOPIC = 'mail'
 

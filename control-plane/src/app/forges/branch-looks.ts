@@ -140,7 +140,7 @@ export async function lookForEvent(
 
 /** git does not show whether a pull request is open or closed; with a token the forge does. */
 async function askState(ctx: Context, project: Project, number: number): Promise<Seen['state']> {
-  const client = openProjectForge(ctx, project)
+  const client = await openProjectForge(ctx, project)
   if (!client) return null
   try {
     return (await client.findPullRequest(number))?.state ?? null

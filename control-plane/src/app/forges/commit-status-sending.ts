@@ -27,7 +27,7 @@ export async function sendCommitStatuses(ctx: Context): Promise<void> {
 
 async function sendOfProject(ctx: Context, id: number, reports: DueReport[]): Promise<void> {
   const project = await findProject(ctx.db, id)
-  const client = project && openProjectForge(ctx, project)
+  const client = project && (await openProjectForge(ctx, project))
   for (const report of reports) {
     const until = ctx.clock.now() + COMMIT_STATUSES.claimMs
     if (!(await claimReport(ctx.db, report, until))) continue // replaced, or another replica has it

@@ -30,7 +30,7 @@ import {
 import { findProject, lockProject, type Project } from '../../store/projects/projects.ts'
 import { audit } from '../core/audit.ts'
 import type { Change } from '../core/change.ts'
-import { change, changeUnlessTaken, emit } from '../core/transaction.ts'
+import { change, changeUnlessTaken, deliveryTopic, emit } from '../core/transaction.ts'
 import { isWorthWaiting, lookForEvent, orderEvent, type Sight } from './branch-looks.ts'
 import {
   type AppliedEvent,
@@ -105,6 +105,7 @@ export async function recordDelivery(ctx: Context, given: VerifiedDelivery): Pro
     const project = await findProject(c.db, projectId)
     if (!project) throw new AppError('invalid_signature', 'The signature is not valid.')
     const signedWith = await noteDelivery(c, project, given.verified)
+    c.notify(deliveryTopic(projectId))
     return insertDelivery(c.db, {
       organizationId: project.organizationId,
       projectId,

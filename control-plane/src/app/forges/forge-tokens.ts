@@ -8,11 +8,13 @@ import { type ForgeClient, ForgeError } from '../../forges/clients/forge.ts'
 import { splitRepositoryUrl } from '../../forges/clients/open.ts'
 import { SecretStoreError } from '../../keys/secret-store.ts'
 import { deleteWaitingReports } from '../../store/forges/commit-statuses.ts'
+import { findConnection } from '../../store/forges/connections.ts'
 import { hastenRound, updateRepositoryFacts } from '../../store/forges/repositories.ts'
 import type { Project } from '../../store/projects/projects.ts'
 import { loadProject } from '../core/access.ts'
 import { auditCaller } from '../core/audit.ts'
 import { change, emit } from '../core/transaction.ts'
+import { openConnected } from './connections/opening.ts'
 
 export const forgeTokenPlace = (project: Pick<Project, 'id' | 'organizationId' | 'repoUrl'>) => ({
   table: 'projects',
@@ -21,8 +23,18 @@ export const forgeTokenPlace = (project: Pick<Project, 'id' | 'organizationId' |
   rowId: `${project.id}@${splitRepositoryUrl(project.repoUrl)?.origin ?? ''}`,
 })
 
-/** Undefined if there is no token, or only one for another forge. */
-export function openProjectForge(ctx: Context, project: Project): ForgeClient | undefined {
+/** By the project's own token, else by its connection. Undefined if there is none, or only one for another forge. */
+export async function openProjectForge(
+  ctx: Context,
+  project: Project,
+): Promise<ForgeClient | undefined> {
+  const own = openWithOwnToken(ctx, project)
+  if (own || project.forgeConnectionId === null) return own
+  const connection = await findConnection(ctx.db, project.forgeConnectionId)
+  return connection && openConnected(ctx, connection, project.repoUrl)
+}
+
+function openWithOwnToken(ctx: Context, project: Project): ForgeClient | undefined {
   if (project.hostTokenSealed === null) return undefined
   let token: Sensitive<string>
   try {
@@ -108,7 +120,7 @@ export async function removeForgeToken(
       hostTokenCheckedAt: null,
       hostTokenError: null,
     })
-    await deleteWaitingReports(c.db, projectId)
+    if (project.forgeConnectionId === null) await deleteWaitingReports(c.db, projectId)
     const subject: [string, number] = ['project', projectId]
     await auditCaller(c, caller, project.organizationId, 'host_token.remove', subject)
     emit(c, { organizationId: project.organizationId, projectId }, 'project.updated', {})

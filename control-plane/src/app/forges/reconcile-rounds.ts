@@ -1,6 +1,6 @@
 // Schedules reconcile rounds: every few minutes, soon after a delivery, a start or a server's return, and on request.
 // The times are rows and this loop only reads them, so a restart forgets nothing. The same timer sends reports to
-// forges. Each runs at most once at a time.
+// forges and looks at connections once a day. Each runs at most once at a time.
 import { AppError } from '@berth/shared'
 import type { Context } from '../../context.ts'
 import type { Caller } from '../../domain/core/access.ts'
@@ -17,9 +17,11 @@ import { auditCaller } from '../core/audit.ts'
 import { COMMIT_STATUSES_TOPIC } from '../core/commit-statuses.ts'
 import { change } from '../core/transaction.ts'
 import { sendCommitStatuses } from './commit-status-sending.ts'
+import { runForgeRounds } from './connections/rounds.ts'
 import { reconcileProject } from './reconcile.ts'
 
 export const ROUNDS_TOPIC = 'reconcile'
+const FORGES_TOPIC = 'forges'
 
 /** POST …/reconcile. The round runs after the answer. */
 export async function askForReconcile(
@@ -104,6 +106,9 @@ export async function startRounds(ctx: Context): Promise<() => Promise<void>> {
     startBeat(ctx, ROUNDS_TOPIC, 'due rounds could not be read', () => runDueRounds(ctx)),
     startBeat(ctx, COMMIT_STATUSES_TOPIC, 'reports could not be read', () =>
       sendCommitStatuses(ctx),
+    ),
+    startBeat(ctx, FORGES_TOPIC, 'due checks of forges could not be read', () =>
+      runForgeRounds(ctx),
     ),
   ]
   return async () => {

@@ -64,7 +64,7 @@ export async function reconcileProject(ctx: Context, projectId: number): Promise
   if (!project || project.status === 'deleting') return
   const known = await readKnown(ctx, projectId)
   const look = await lookAtRepository(ctx, project)
-  const client = look.ok ? openProjectForge(ctx, project) : undefined
+  const client = look.ok ? await openProjectForge(ctx, project) : undefined
   const host = client && (await askHost(client, known))
   const isQuiet = !look.ok || (await isUnchanged(ctx, project, known, look, host?.truth))
   await changeUnlessTaken(ctx, async (c) => {

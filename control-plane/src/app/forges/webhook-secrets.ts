@@ -7,6 +7,7 @@ import type { Context } from '../../context.ts'
 import type { Caller } from '../../domain/core/access.ts'
 import type { Place } from '../../keys/secret-store.ts'
 import { WEBHOOK_SECRETS } from '../../limits/forges.ts'
+import { askForInstall } from '../../store/forges/connections.ts'
 import {
   endFormerSecrets,
   listProjectsWithoutSecret,
@@ -148,6 +149,7 @@ export async function regenerateWebhookSecret(
         previousAcceptedUntil: until,
       })
     }
+    await askForInstall(c.db, projectId, c.now)
     const { organizationId } = project
     const subject: [string, number] = ['project', projectId]
     await auditCaller(c, caller, organizationId, 'project.webhook_secret', subject)

@@ -5,17 +5,20 @@
 
 import type { Context } from '../../context.ts'
 import { degradation } from '../../domain/environments/observation.ts'
+import { type ForgeCheck, firstFailure } from '../../domain/forges/setup.ts'
 import {
   judgeCertificate,
   judgeDegraded,
   judgeDeliveries,
   judgeDisk,
+  judgeForge,
   judgeOffline,
   type Turn,
   type WatchedServer,
 } from '../../domain/installation/alerts.ts'
 import { ALERTS } from '../../limits/installation.ts'
 import * as letters from '../../mail/messages.ts'
+import { listBrokenSetups } from '../../store/forges/connections.ts'
 import {
   type Alert,
   findNewestDecided,
@@ -29,6 +32,7 @@ import {
   updateAlertEnded,
   type WatchedAgent,
 } from '../../store/installation/alerts.ts'
+import { findProject } from '../../store/projects/projects.ts'
 import { audit } from '../core/audit.ts'
 import type { Change } from '../core/change.ts'
 import { change, emit } from '../core/transaction.ts'
@@ -73,6 +77,7 @@ export async function checkAlerts(ctx: Context): Promise<void> {
   }
   await checkEnvironments(ctx, episodes)
   await checkDeliveries(ctx, episodes)
+  await checkForges(ctx, episodes)
   for (const alert of episodes.left) await end(ctx, alert, undefined)
 }
 
@@ -174,6 +179,43 @@ async function checkDeliveries(ctx: Context, episodes: Episodes): Promise<void> 
   }
 }
 
+async function checkForges(ctx: Context, episodes: Episodes): Promise<void> {
+  for (let after = 0; ; ) {
+    const setups = await listBrokenSetups(ctx.db, after, ALERTS.batch)
+    for (const {
+      projectId,
+      projectName: project,
+      organizationId,
+      repository,
+      ...setup
+    } of setups) {
+      const checks = JSON.parse(setup.checks) as ForgeCheck[]
+      const url = `${ctx.baseUrl}/projects/${projectId}/settings`
+      await follow(
+        ctx,
+        episodes.take('forge', projectId),
+        { organizationId, kind: 'forge', subjectId: projectId },
+        (isOpen) => judgeForge(isOpen, true),
+        () => letters.forgeLetter({ project, repository, reason: firstFailure(checks), url }),
+        () => undefined,
+      )
+    }
+    const last = setups.at(-1)
+    if (!last || setups.length < ALERTS.batch) break
+    after = last.projectId
+  }
+  for (const alert of episodes.ofKind('forge')) {
+    episodes.take('forge', alert.subjectId)
+    const project = await findProject(ctx.db, alert.subjectId)
+    const url = `${ctx.baseUrl}/projects/${alert.subjectId}/settings`
+    const isConnected = project !== undefined && project.forgeConnectionId !== null
+    const letter = isConnected
+      ? letters.forgeRecoveredLetter({ project: project.name, url })
+      : undefined
+    await end(ctx, alert, letter)
+  }
+}
+
 async function follow(
   ctx: Context,
   open: Alert | undefined,
@@ -206,6 +248,7 @@ const NOUNS: Record<Alert['kind'], 'project' | 'server' | 'environment'> = {
   disk_full: 'server',
   certificate: 'server',
   delivery: 'project',
+  forge: 'project',
   degraded: 'environment',
 }
 
@@ -217,7 +260,7 @@ async function report(
   letter: letters.LetterText | undefined,
 ): Promise<void> {
   const noun = NOUNS[kind]
-  const projectId = kind === 'delivery' ? subjectId : null
+  const projectId = noun === 'project' ? subjectId : null
   await audit(c, BY, organizationId, `alert.${what}`, [noun, subjectId], { kind })
   // the report that it is degraded was an event of the environment already
   if (noun !== 'environment') {

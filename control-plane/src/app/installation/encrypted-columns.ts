@@ -6,6 +6,7 @@ import { sshAuthorityPlace } from '../../keys/ssh-signers.ts'
 import type { SealedColumn, SealedRow } from '../../store/installation/sealed-values.ts'
 import { storageIdentityPlace, storageSecretPlace } from '../environments/backup-storage.ts'
 import { fingerprintPlace, variablePlace } from '../environments/variables.ts'
+import { connectionPlace } from '../forges/connections/opening.ts'
 import { forgeTokenPlace } from '../forges/forge-tokens.ts'
 import { webhookSecretPlace } from '../forges/webhook-secrets.ts'
 import { mailPlace } from '../people/mail.ts'
@@ -67,6 +68,16 @@ const OF_ORGANIZATIONS: readonly EncryptedColumn[] = [
     label: 'host-token',
     placeOf: (row, organizationId) =>
       forgeTokenPlace({ id: idOf(row), organizationId, repoUrl: String(row.repoUrl) }),
+  },
+  {
+    table: 'forge_connections',
+    column: 'token_sealed',
+    key: ['id'],
+    more: ['api_url'],
+    owner: 'organization',
+    label: 'host-token',
+    placeOf: (row, organizationId) =>
+      connectionPlace({ id: idOf(row), organizationId, apiUrl: String(row.apiUrl) }),
   },
   {
     table: 'registries',

@@ -6,6 +6,7 @@ import { type Caller, effectiveMemberships, permissionsOf } from '../../domain/c
 import { isUniqueViolation } from '../../store/engine/database.ts'
 import type { Db } from '../../store/engine/db.ts'
 import { deleteStorage } from '../../store/environments/backups.ts'
+import { deleteConnectionsOf } from '../../store/forges/connections.ts'
 import { deleteOpenInvitations } from '../../store/people/invitations.ts'
 import {
   countMembers,
@@ -171,6 +172,7 @@ export async function endOrganization(
     await deleteOpenInvitations(c.db, id)
     await deleteMembers(c.db, id)
     await deleteRegistriesOf(c.db, id)
+    await deleteConnectionsOf(c.db, id)
     await deleteStorage(c.db, id)
     await updateOrganization(c.db, id, { slug: `~${id}`, removedAt: c.now })
     const details = { name: organization.name, slug: organization.slug }

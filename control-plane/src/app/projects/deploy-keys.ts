@@ -4,6 +4,7 @@
 import type { Context } from '../../context.ts'
 import type { Caller } from '../../domain/core/access.ts'
 import { createDeployKey, fingerprintOf } from '../../keys/deploy-key.ts'
+import { askForInstall } from '../../store/forges/connections.ts'
 import { lockProject, type Project, updateProject } from '../../store/projects/projects.ts'
 import { loadProject, missing } from '../core/access.ts'
 import { auditCaller } from '../core/audit.ts'
@@ -50,6 +51,7 @@ export async function replaceDeployKey(
       updatedAt: c.now,
     }
     await updateProject(c.db, projectId, columns)
+    await askForInstall(c.db, projectId, c.now)
     const details = { fingerprint: key.fingerprint }
     const subject: [string, number] = ['project', projectId]
     await auditCaller(c, caller, organizationId, 'project.deploy_key', subject, details)

@@ -11,6 +11,7 @@ import {
   lockEnvironment,
   updateEnvironment,
 } from '../../store/environments/environments.ts'
+import { askForInstall } from '../../store/forges/connections.ts'
 import { deleteEndedPullRequests } from '../../store/forges/pull-requests.ts'
 import { findMember } from '../../store/people/organizations.ts'
 import {
@@ -98,7 +99,10 @@ async function applySettings(
     updatedAt: c.now,
   })
   // another repository numbers its pull requests from 1 again, so the ended ones must not match
-  if (moved) await deleteEndedPullRequests(c.db, id)
+  if (moved) {
+    await deleteEndedPullRequests(c.db, id)
+    await askForInstall(c.db, id, c.now)
+  }
   await follow(ctx, c, project, asked)
   await placeFreed(ctx, c, project) // a waiting pull request may get another server now
   const fields = Object.keys(asked)

@@ -1,6 +1,7 @@
 // The views of projects: their servers, their number of environments, their owners.
 import type { Context } from '../../context.ts'
 import type { Caller } from '../../domain/core/access.ts'
+import { type ForgeSetup, findSetup } from '../../store/forges/connections.ts'
 import { listUserNames } from '../../store/people/people.ts'
 import {
   countEnvironments,
@@ -20,6 +21,8 @@ export interface Listed<P extends ProjectSummary = ProjectSummary> {
 
 export interface ProjectView extends Listed<Project> {
   ownerName: string
+  /** Null if it is not connected to a forge. */
+  forgeSetup: ForgeSetup | null
 }
 
 async function withServers<P extends ProjectSummary>(
@@ -40,7 +43,8 @@ export async function viewProject(ctx: Context, project: Project): Promise<Proje
   const [one] = await withServers(ctx, [project])
   if (!one) throw new Error('unreachable: one project was asked for')
   const owners = await listUserNames(ctx.db, [project.ownerId])
-  return { ...one, ownerName: owners.get(project.ownerId) ?? '' }
+  const forgeSetup = (await findSetup(ctx.db, project.id)) ?? null
+  return { ...one, ownerName: owners.get(project.ownerId) ?? '', forgeSetup }
 }
 
 export async function listVisibleProjects(

@@ -41,10 +41,14 @@ const normalisePath = (path: string): string =>
     .toLowerCase()
     .replace(/[?#].*$/, '')
     .replace(/^\/+|\/+$/g, '')
-    .replace(/\.git$/, '')
+    .replace(/\/?\.git$/, '') // also a folder of its own: acme/shop/.git
     .replace(/\/browse$/, '')
     .replace(/^scm\//, '')
     .replace(/^projects\/([^/]+)\/repos\//, '$1/')
+
+/** Forgejo began as Gitea: an installation that changed from one to the other keeps its numbers. */
+const familyOf = (provider: string | null): string | null =>
+  provider === 'forgejo' ? 'gitea' : provider
 
 export function matchRepository(
   known: KnownRepository,
@@ -55,7 +59,7 @@ export function matchRepository(
   const sameAddress = web !== undefined && web.host === own.host && web.path === own.path
   const sameName = sameAddress || normalisePath(reported.fullName) === own.path
   const learned = known.provider !== null && known.externalId !== null
-  if (learned && known.provider === reported.provider) {
+  if (learned && familyOf(known.provider) === familyOf(reported.provider)) {
     if (known.externalId === reported.externalId) {
       return { kind: 'match', learn: false, renamedTo: sameName ? null : reported.fullName }
     }

@@ -52,6 +52,10 @@ export function judgeCertificate(isOpen: boolean, s: WatchedServer, now: number)
 export const judgeDegraded = (isOpen: boolean, reason: string | null): Turn =>
   turn(isOpen, reason !== null, reason === null)
 
+/** The last check of a project's forge found something broken. */
+export const judgeForge = (isOpen: boolean, isFailing: boolean): Turn =>
+  turn(isOpen, isFailing, !isFailing)
+
 /** Judges a project by its newest decided delivery. */
 export const judgeDeliveries = (isOpen: boolean, newest: { outcome: string } | undefined): Turn =>
   turn(isOpen, newest?.outcome === 'error', newest?.outcome !== 'error')

@@ -18,6 +18,7 @@ import {
   fullSha,
   type Json,
 } from './forge.ts'
+import { bitbucketCloudSetup } from './setup/bitbucket-cloud.ts'
 
 const STATES = {
   pending: 'INPROGRESS',
@@ -47,8 +48,16 @@ function toPullRequest(json: Json): ForgePullRequest {
   })
 }
 
+/** The API token of an account is written `mail@example.com:token`; tokens of a repository or workspace stand alone. */
+export const bitbucketCloudApi = (access: ForgeAccess): ForgeApi =>
+  new ForgeApi(access, (token) => ({
+    authorization: token.includes(':')
+      ? `Basic ${Buffer.from(token).toString('base64')}`
+      : `Bearer ${token}`,
+  }))
+
 export function openBitbucketCloud(access: ForgeAccess): ForgeClient {
-  const api = new ForgeApi(access, (token) => ({ authorization: `Bearer ${token}` }))
+  const api = bitbucketCloudApi(access)
   const repository = `/repositories/${encodePath(access.path)}`
   const { pageSize } = FORGE_API
 
@@ -70,9 +79,10 @@ export function openBitbucketCloud(access: ForgeAccess): ForgeClient {
 
   return {
     provider: 'bitbucket_cloud',
+    ...bitbucketCloudSetup(api, repository),
     async findRepository() {
       const json = asObject((await api.call('GET', repository)).json)
-      return { externalId: asId(json.uuid), fullName: asText(json.full_name) }
+      return { externalId: asId(json.uuid), fullName: asText(json.full_name), isEmpty: false }
     },
     async listOpenPullRequests() {
       const path = `${repository}/pullrequests?state=OPEN&sort=created_on`

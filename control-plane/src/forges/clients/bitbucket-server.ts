@@ -18,6 +18,7 @@ import {
   fullSha,
   type Json,
 } from './forge.ts'
+import { bitbucketServerSetup } from './setup/bitbucket-server.ts'
 
 const STATES = {
   pending: 'INPROGRESS',
@@ -47,8 +48,15 @@ function toPullRequest(json: Json): ForgePullRequest {
   })
 }
 
+export const bitbucketServerApi = (access: ForgeAccess): ForgeApi =>
+  new ForgeApi(access, (token) => ({ authorization: `Bearer ${token}` }))
+
+/** The address of the keys' API, which stands beside the main one. */
+const keysBase = (base: string): string => base.replace(/\/rest\/api\/[^/]+$/, '/rest/keys/1.0')
+
 export function openBitbucketServer(access: ForgeAccess): ForgeClient {
-  const api = new ForgeApi(access, (token) => ({ authorization: `Bearer ${token}` }))
+  const api = bitbucketServerApi(access)
+  const keys = bitbucketServerApi({ ...access, base: keysBase(access.base) })
   const [key = '', slug = ''] = access.path.split('/')
   const repository = `/projects/${encodeURIComponent(key)}/repos/${encodeURIComponent(slug)}`
   const { pageSize } = FORGE_API
@@ -74,10 +82,12 @@ export function openBitbucketServer(access: ForgeAccess): ForgeClient {
 
   return {
     provider: 'bitbucket_server',
+    ...bitbucketServerSetup(api, keys, repository),
     async findRepository() {
       const json = asObject((await api.call('GET', repository)).json)
       const owner = asText(asObject(json.project).key)
-      return { externalId: asId(json.id), fullName: `${owner}/${asText(json.slug)}` }
+      const fullName = `${owner}/${asText(json.slug)}`
+      return { externalId: asId(json.id), fullName, isEmpty: false }
     },
     async listOpenPullRequests() {
       const path = `${repository}/pull-requests?state=OPEN&order=OLDEST`

@@ -1,7 +1,7 @@
-// The interface of every forge: open pull requests, one of them, a commit status, one comment on a pull request, and a
-// check of the token. Each forge's file knows paths and shapes; this one has shared types, calls with errors, and
-// bounded paging. Tokens are sent only in a header.
-import { checkRef, FORGE_API, type Sensitive } from '@berth/shared'
+// The interface of every forge: open pull requests, one of them, a commit status, one comment on a pull request, a check
+// of the token, and the repository's deploy keys and webhooks (setup.ts). Each forge's file knows paths and shapes; this
+// one has shared types, calls with errors, and bounded paging. Tokens are sent only in a header.
+import { checkRef, checkRepositoryUrl, FORGE_API, type Sensitive } from '@berth/shared'
 import { type Guard, OutboundRefusal } from '../addresses.ts'
 import { type OutgoingRequest, RequestError, sendRequest } from '../requests.ts'
 
@@ -59,12 +59,81 @@ interface ForgeComment {
   knownId: string | null
 }
 
-interface ForgeRepository {
+export interface ForgeRepository {
   externalId: string
   fullName: string
+  /** It has no commit, so a forge that tests with the newest one has nothing to send. */
+  isEmpty: boolean
 }
 
-export interface ForgeClient {
+/** A deploy key of a repository, as the forge lists it. */
+export interface ForgeKey {
+  id: string
+  /** The OpenSSH line; forges keep or drop its comment. */
+  line: string
+  readOnly: boolean
+}
+
+/** A webhook of a repository, as the forge lists it. */
+export interface ForgeWebhook {
+  id: string
+  url: string
+  active: boolean
+  /** Whether it sends pushes and pull requests. */
+  sendsEvents: boolean
+  /** What the forge says about its last deliveries; null if they arrived, or if it says nothing. */
+  failure: string | null
+}
+
+/** What a repository needs so that Berth can read it and hear about it. */
+export interface RepositorySetup {
+  listKeys(): Promise<ForgeKey[]>
+  /** Adds a key that may only read. */
+  addKey(key: { title: string; line: string }): Promise<string>
+  /** Removing one that is gone already is no error. */
+  removeKey(id: string): Promise<void>
+  listWebhooks(): Promise<ForgeWebhook[]>
+  /** Creates it, or changes or replaces the one with this id; returns the id that it has now. */
+  putWebhook(hook: { id: string | null; url: string; secret: string }): Promise<string>
+  removeWebhook(id: string): Promise<void>
+  /** Asks the forge to send one delivery now; false if this forge cannot. */
+  testWebhook(id: string): Promise<boolean>
+}
+
+/** A repository in a list. */
+export interface ListedRepository {
+  fullName: string
+  description: string
+  isPrivate: boolean | null
+  isArchived: boolean
+  defaultBranch: string | null
+  webUrl: string
+  sshUrl: string
+  httpsUrl: string
+  /** Whether the token's account may add keys and webhooks; null if the forge does not say. */
+  canAdmin: boolean | null
+  updatedAt: number | null
+}
+
+interface RepositoryPage {
+  repositories: ListedRepository[]
+  /** Where the next page starts, in the forge's own terms; null after the last. */
+  next: string | null
+}
+
+/** What a token opens, without a repository. */
+export interface ForgeAccount {
+  readonly provider: ForgeProvider
+  /** The name of the token's account; empty if the token belongs to no account. */
+  findAccount(): Promise<{ name: string; provider: ForgeProvider }>
+  listRepositories(asked: {
+    search: string
+    size: number
+    from: string | null
+  }): Promise<RepositoryPage>
+}
+
+export interface ForgeClient extends RepositorySetup {
   readonly provider: ForgeProvider
   /** Throws ForgeError if the token does not open the repository. */
   findRepository(): Promise<ForgeRepository>
@@ -77,14 +146,26 @@ export interface ForgeClient {
 
 type ForgeTrouble = 'token_rejected' | 'not_found' | 'refused' | 'unavailable' | 'not_allowed'
 
+interface RefusalDetails {
+  retryAfterMs?: number
+  /** The status of the forge's answer; 0 if there was none. */
+  status?: number
+  /** The permission that the forge itself names. */
+  wanted?: string
+}
+
 export class ForgeError extends Error {
   override readonly name = 'ForgeError'
   readonly trouble: ForgeTrouble
   readonly retryAfterMs: number | undefined
-  constructor(trouble: ForgeTrouble, message: string, retryAfterMs?: number) {
+  readonly status: number
+  readonly wanted: string | undefined
+  constructor(trouble: ForgeTrouble, message: string, details: RefusalDetails = {}) {
     super(message)
     this.trouble = trouble
-    this.retryAfterMs = retryAfterMs
+    this.retryAfterMs = details.retryAfterMs
+    this.status = details.status ?? 0
+    this.wanted = details.wanted
   }
 }
 
@@ -155,6 +236,15 @@ export class ForgeApi {
     }
   }
 
+  /** For removals: one that is gone already is as wanted. */
+  async remove(path: string): Promise<void> {
+    try {
+      await this.call('DELETE', path)
+    } catch (error) {
+      if (!(error instanceof ForgeError && error.trouble === 'not_found')) throw error
+    }
+  }
+
   /** Reads page by page until the last. `page` counts from 1 and returns the items and whether there is more. */
   async list(
     fetchPage: (page: number) => Promise<{ items: Json[]; more: boolean }>,
@@ -188,22 +278,28 @@ function refusalOf(
   const isLimited =
     status === 429 || (status === 403 && String(headers['x-ratelimit-remaining'] ?? '') === '0')
   if (isLimited) {
-    const ms = Number.isFinite(after) && after > 0 ? after * 1_000 : RETRY_MS
-    return new ForgeError('unavailable', `${host} asks for a pause (${status}).`, ms)
+    const retryAfterMs = Number.isFinite(after) && after > 0 ? after * 1_000 : RETRY_MS
+    const message = `${host} asks for a pause (${status}).`
+    return new ForgeError('unavailable', message, { retryAfterMs, status })
   }
   if (status === 401 || status === 403) {
-    return new ForgeError('token_rejected', `${host} rejected the token (${status}).`)
+    const named = headers['x-accepted-github-permissions'] ?? headers['x-accepted-oauth-scopes']
+    const wanted = String(named ?? '')
+      .replaceAll(/[^\w:;,= -]+/g, '')
+      .slice(0, 200)
+    const message = `${host} rejected the token (${status}).`
+    return new ForgeError('token_rejected', message, { status, ...(wanted ? { wanted } : {}) })
   }
   if (status === 404 || status === 410) {
-    return new ForgeError(
-      'not_found',
-      `${host} does not know it, or not with this token (${status}).`,
-    )
+    const message = `${host} does not know it, or not with this token (${status}).`
+    return new ForgeError('not_found', message, { status })
   }
-  if (status >= 500) return new ForgeError('unavailable', `${host} has trouble (${status}).`)
+  if (status >= 500) {
+    return new ForgeError('unavailable', `${host} has trouble (${status}).`, { status })
+  }
   // a short text of the forge helps; it is shown as data
   const word = text.slice(0, 200).replaceAll(/[^\x20-\x7e]+/g, ' ')
-  return new ForgeError('refused', `${host} refused it (${status}): ${word}`)
+  return new ForgeError('refused', `${host} refused it (${status}): ${word}`, { status })
 }
 
 export const asObject = (value: unknown): Json =>
@@ -228,15 +324,34 @@ const INVISIBLE = /[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]+/gu
 const shown = (text: string, most: number): string =>
   text.replaceAll(INVISIBLE, ' ').trim().slice(0, most)
 
+const linkOf = (url: string): string =>
+  /^https?:\/\/[\x21-\x7e]+$/.test(url) && url.length <= FORGE_API.urlCharacters ? url : ''
+
 /** Every pull request passes through here: bounds texts, checks branch names, validates links. */
 export function checked(p: Omit<ForgePullRequest, 'usable'>): ForgePullRequest {
-  const isLink = /^https?:\/\/[\x21-\x7e]+$/.test(p.url) && p.url.length <= FORGE_API.urlCharacters
   return {
     ...p,
     title: shown(p.title, FORGE_API.titleCharacters),
     author: shown(p.author, FORGE_API.nameCharacters),
-    url: isLink ? p.url : '',
+    url: linkOf(p.url),
     usable: p.number > 0 && checkRef(p.headBranch).ok && checkRef(p.baseBranch).ok,
+  }
+}
+
+const ANYWHERE = { allowFile: false, allowLoopbackHttp: true }
+
+/** The same for a listed repository: an address that a project could not have is left out. */
+export function checkedRepository(r: ListedRepository): ListedRepository {
+  const clonable = (url: string): string => (checkRepositoryUrl(url, ANYWHERE).ok ? url : '')
+  const branch = r.defaultBranch ?? ''
+  return {
+    ...r,
+    fullName: shown(r.fullName, FORGE_API.nameCharacters),
+    description: shown(r.description, FORGE_API.titleCharacters),
+    defaultBranch: checkRef(branch).ok ? branch : null,
+    webUrl: linkOf(r.webUrl),
+    sshUrl: clonable(r.sshUrl),
+    httpsUrl: clonable(r.httpsUrl),
   }
 }
 

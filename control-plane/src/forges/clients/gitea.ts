@@ -13,6 +13,7 @@ import {
 } from './forge.ts'
 import { toPullRequest as asGitHub } from './github.ts'
 import { githubShape } from './github-shape.ts'
+import { GITEA, githubSetup } from './setup/github.ts'
 
 function toPullRequest(json: Json): ForgePullRequest {
   const [head, base] = [asObject(json.head), asObject(json.base)]
@@ -23,8 +24,11 @@ function toPullRequest(json: Json): ForgePullRequest {
   }
 }
 
+export const giteaApi = (access: ForgeAccess): ForgeApi =>
+  new ForgeApi(access, (token) => ({ authorization: `token ${token}` }))
+
 export function openGitea(access: ForgeAccess, provider: 'gitea' | 'forgejo'): ForgeClient {
-  const api = new ForgeApi(access, (token) => ({ authorization: `token ${token}` }))
+  const api = giteaApi(access)
   const repository = `/repos/${encodePath(access.path)}`
   const { pageSize } = FORGE_API
 
@@ -39,6 +43,7 @@ export function openGitea(access: ForgeAccess, provider: 'gitea' | 'forgejo'): F
 
   return {
     provider,
+    ...githubSetup(api, repository, GITEA),
     ...githubShape({
       api,
       repository,

@@ -7,6 +7,7 @@ import {
   type ForgeClient,
   type ForgePullRequest,
   type Json,
+  type RepositorySetup,
 } from './forge.ts'
 
 const STATES = {
@@ -31,7 +32,7 @@ export function githubShape({
   repository,
   toPullRequest,
   listComments,
-}: Shape): Omit<ForgeClient, 'provider' | 'listOpenPullRequests'> {
+}: Shape): Omit<ForgeClient, 'provider' | 'listOpenPullRequests' | keyof RepositorySetup> {
   async function findComment(number: number, marker: string): Promise<string | undefined> {
     const items = await listComments(`${repository}/issues/${number}/comments`)
     return asId(items.find((c) => asText(c.body).includes(marker))?.id) || undefined
@@ -40,7 +41,11 @@ export function githubShape({
   return {
     async findRepository() {
       const json = asObject((await api.call('GET', repository)).json)
-      return { externalId: asId(json.id), fullName: asText(json.full_name) }
+      return {
+        externalId: asId(json.id),
+        fullName: asText(json.full_name),
+        isEmpty: json.empty === true,
+      }
     },
     async findPullRequest(number) {
       const json = await api.find(`${repository}/pulls/${number}`)

@@ -17,6 +17,7 @@ import {
   type Json,
 } from './forge.ts'
 import { githubShape } from './github-shape.ts'
+import { GITHUB, githubSetup } from './setup/github.ts'
 
 export function toPullRequest(json: Json): ForgePullRequest {
   const [head, base] = [asObject(json.head), asObject(json.base)]
@@ -38,17 +39,21 @@ export function toPullRequest(json: Json): ForgePullRequest {
   })
 }
 
-export function openGitHub(access: ForgeAccess): ForgeClient {
-  const api = new ForgeApi(access, (token) => ({
+export const githubApi = (access: ForgeAccess): ForgeApi =>
+  new ForgeApi(access, (token) => ({
     authorization: `Bearer ${token}`,
     accept: 'application/vnd.github+json',
     'x-github-api-version': '2022-11-28',
   }))
+
+export function openGitHub(access: ForgeAccess): ForgeClient {
+  const api = githubApi(access)
   const repository = `/repos/${encodePath(access.path)}`
   const { pageSize } = FORGE_API
 
   return {
     provider: 'github',
+    ...githubSetup(api, repository, GITHUB),
     ...githubShape({
       api,
       repository,

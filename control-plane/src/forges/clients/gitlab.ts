@@ -17,6 +17,7 @@ import {
   fullSha,
   type Json,
 } from './forge.ts'
+import { gitlabSetup } from './setup/gitlab.ts'
 
 const STATES = {
   pending: 'pending',
@@ -46,8 +47,11 @@ function toPullRequest(json: Json): ForgePullRequest {
   })
 }
 
+export const gitlabApi = (access: ForgeAccess): ForgeApi =>
+  new ForgeApi(access, (token) => ({ 'private-token': token }))
+
 export function openGitLab(access: ForgeAccess): ForgeClient {
-  const api = new ForgeApi(access, (token) => ({ 'private-token': token }))
+  const api = gitlabApi(access)
   const project = `/projects/${encodeURIComponent(access.path)}`
   const { pageSize } = FORGE_API
 
@@ -65,9 +69,14 @@ export function openGitLab(access: ForgeAccess): ForgeClient {
 
   return {
     provider: 'gitlab',
+    ...gitlabSetup(api, project),
     async findRepository() {
       const json = asObject((await api.call('GET', project)).json)
-      return { externalId: asId(json.id), fullName: asText(json.path_with_namespace) }
+      return {
+        externalId: asId(json.id),
+        fullName: asText(json.path_with_namespace),
+        isEmpty: json.empty_repo === true,
+      }
     },
     async listOpenPullRequests() {
       const path = `${project}/merge_requests?state=opened&order_by=created_at&sort=asc`

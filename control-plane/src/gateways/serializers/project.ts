@@ -10,6 +10,7 @@ import type { ProjectView } from '../../app/projects/views.ts'
 import type { Context } from '../../context.ts'
 import { serializeBasicAuth } from './environment.ts'
 import { serializeProject, time, timeOrNull } from './fields.ts'
+import { serializeForgeFacts } from './forge.ts'
 import { serializeForgeTokenFacts, serializeRepository } from './repository.ts'
 
 const list = (json: string): string[] => JSON.parse(json) as string[]
@@ -52,6 +53,7 @@ export function serializeProjectDetail(ctx: Context, view: ProjectView): Project
     repo_public_key: p.deployKeyPublic,
     repository: serializeRepository(p),
     host_token: serializeForgeTokenFacts(p),
+    forge: serializeForgeFacts(view.forgeSetup),
     created_at: time(p.createdAt),
     updated_at: time(p.updatedAt),
   }

@@ -7,6 +7,7 @@ import { backupRouter } from './environments/backup.ts'
 import { environmentRouter } from './environments/environment.ts'
 import { actionRouter, variableRouter } from './environments/variable.ts'
 import { artifactRouter } from './files/artifact.ts'
+import { forgeRouter } from './forges/connection.ts'
 import { deliveryRouter, pullRequestRouter } from './forges/delivery.ts'
 import { adminRouter } from './installation/admin.ts'
 import { auditRouter } from './installation/audit.ts'
@@ -32,6 +33,7 @@ export const appRouter = router({
   server: serverRouter,
   project: projectRouter,
   registry: registryRouter,
+  forge: forgeRouter,
   delivery: deliveryRouter,
   pullRequest: pullRequestRouter,
   backup: backupRouter,

@@ -183,8 +183,10 @@ export const COLUMN_FACTS: Record<string, Record<string, ColumnFacts>> = {
     externalId: { note: 'What the host calls it, once known.' },
   },
   alerts: {
-    kind: { type: "'server_offline' | 'disk_full' | 'certificate' | 'delivery' | 'degraded'" },
-    subjectId: { note: 'The server, or for deliveries the project.' },
+    kind: {
+      type: "'server_offline' | 'disk_full' | 'certificate' | 'delivery' | 'degraded' | 'forge'",
+    },
+    subjectId: { note: 'The server or environment; for deliveries and forges the project.' },
     endedAt: { note: 'Null: it lasts.' },
   },
   accounts: {
@@ -283,6 +285,27 @@ export const COLUMN_FACTS: Record<string, Record<string, ColumnFacts>> = {
   },
   backupStorages: {
     recipient: { note: 'Public key of age; the secret one is in identity_sealed.' },
+  },
+  forgeConnections: {
+    provider: { type: 'Provider' },
+    apiUrl: { note: 'Base address of its API, without a trailing slash.' },
+    account: { note: "Name of the token's account; empty: it has none." },
+    error: { note: 'Why the token failed last.' },
+  },
+  forgeSetups: {
+    $: { note: 'What Berth made in the repository of a connected project.' },
+    repository: { note: 'Its path at the forge: acme/shop.' },
+    keyId: { note: "The forge's id of the deploy key." },
+    webhookId: { note: "The forge's id of the webhook." },
+    checks: { note: 'JSON of domain/forges/setup.ts ForgeCheck[].' },
+    broken: { type: 'Flag' },
+    installDue: {
+      type: 'Flag',
+      note: 'Key, secret or repository changed: the forge must learn it.',
+    },
+  },
+  forgeRemovals: {
+    $: { note: 'Keys and webhooks that must be removed at a forge.' },
   },
   artifacts: {
     fileId: { note: "Its name in the agent's store, and in the SSH verb." },

@@ -154,6 +154,7 @@ const queryTaskFacts = (db: Db, taskId: number) =>
       'environments.removedAt as environmentRemovedAt',
       'projects.name as projectName',
       'projects.hostTokenSealed',
+      'projects.forgeConnectionId',
       'projects.commentOnPullRequests',
       'projects.removedAt as projectRemovedAt',
       'servers.name as serverName',

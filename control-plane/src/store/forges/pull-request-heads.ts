@@ -10,11 +10,13 @@ import type { PullRequest } from './pull-requests.ts'
 export async function listWaitingHeads(db: Db, projectId: number, limit: number) {
   const project = await db
     .selectFrom('projects')
-    .select(['id', 'organizationId', 'name', 'environmentLimit', 'hostTokenSealed'])
+    .select(['id', 'organizationId', 'name', 'environmentLimit'])
+    .select(['hostTokenSealed', 'forgeConnectionId'])
     .where('id', '=', projectId)
     .where('removedAt', 'is', null)
     .executeTakeFirst()
-  if (!project || project.hostTokenSealed === null) return undefined
+  const hasToken = project?.hostTokenSealed !== null || project.forgeConnectionId !== null
+  if (!project || !hasToken) return undefined
   const heads = await db
     .selectFrom('pullRequests')
     .select(['number', 'headSha', 'waitingFor'])

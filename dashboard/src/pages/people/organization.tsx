@@ -14,6 +14,7 @@ import { count } from '../../format.ts'
 import { chooseOrganization, useOrganization } from '../../organization.ts'
 import { Registries } from '../projects/registries.tsx'
 import { BackupStorage } from './backup-storage.tsx'
+import { Forges } from './forges.tsx'
 
 export function OrganizationSettings() {
   const current = useOrganization()
@@ -83,6 +84,14 @@ function One({ organization: o }: { organization: Organization }) {
           />
         </Form>
       </Section>
+      <Forges
+        organizationId={o.id}
+        reason={
+          o.permissions.includes('project:write')
+            ? undefined
+            : 'Your role does not let you connect forges.'
+        }
+      />
       <Registries
         owner={{ organization_id: o.id }}
         reason={

@@ -1,27 +1,38 @@
-// A new project: its repository and server, then the two values to enter at the forge, shown only once.
+// A new project: its repository and server, then the connection to its forge, or the two values to enter there by hand,
+// shown only once.
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import { api, change } from '../../api.ts'
-import { buttonClass } from '../../components/button.tsx'
+import { Button, buttonClass } from '../../components/button.tsx'
 import { CopyField } from '../../components/copy.tsx'
 import { Check, Select, Text } from '../../components/forms/field.tsx'
 import { Form, text } from '../../components/forms/form.tsx'
 import { Page, Section } from '../../components/page.tsx'
 import { Empty, Loaded, Note } from '../../components/states.tsx'
 import { type Server, useServers } from '../../data.ts'
-import { useOrganization } from '../../organization.ts'
+import { useOrganization, usePermission } from '../../organization.ts'
+import { Forge } from './forge.tsx'
 import { CheckRepository } from './repository.tsx'
+import { type Picked, RepositoryPicker } from './repository-picker.tsx'
 
 type Created = Awaited<ReturnType<typeof api.project.create.mutate>>
 
-export function NewProject() {
-  const [made, setMade] = useState<Created>()
-  return made ? <Made project={made} /> : <Asking onMade={setMade} />
+/** Created, and the connection that its repository was chosen from. */
+interface Made {
+  project: Created
+  connectionId: number | undefined
 }
 
-function Asking({ onMade }: { onMade(project: Created): void }) {
+export function NewProject() {
+  const [made, setMade] = useState<Made>()
+  return made ? <Next made={made} /> : <Asking onMade={setMade} />
+}
+
+function Asking({ onMade }: { onMade(made: Made): void }) {
   const servers = useServers()
   const organization = useOrganization()
+  const mayConnect = usePermission('project:write')
+  const [picked, pick] = useState<Picked>()
   return (
     <Page title="New project" trail={<Link to="/">Projects</Link>}>
       <Loaded query={servers} what="Servers">
@@ -48,13 +59,27 @@ function Asking({ onMade }: { onMade(project: Created): void }) {
                     default_recipe: text(data, 'default_recipe') as 'docker' | 'manual',
                   }
                   const context = { organization: organization?.id }
-                  onMade(await change(api.project.create.mutate(asked, { context })))
+                  const project = await change(api.project.create.mutate(asked, { context }))
+                  const isPicked = picked?.url === asked.repo_url
+                  onMade({ project, connectionId: isPicked ? picked.connectionId : undefined })
                 }}
               >
-                <Text label="Name" name="name" maxLength={64} required />
+                {organization && mayConnect && (
+                  <RepositoryPicker organizationId={organization.id} onPick={pick} />
+                )}
                 <Text
+                  key={`name of ${picked?.url}`}
+                  label="Name"
+                  name="name"
+                  defaultValue={picked?.name}
+                  maxLength={64}
+                  required
+                />
+                <Text
+                  key={picked?.url}
                   label="Repository"
                   name="repo_url"
+                  defaultValue={picked?.url}
                   placeholder="git@github.com:acme/shop.git"
                   hint="An ssh or https address. For a private repository, the next page shows a deploy key."
                   spellCheck={false}
@@ -102,8 +127,30 @@ function Asking({ onMade }: { onMade(project: Created): void }) {
 const first = (list: readonly Server[]): Server | undefined =>
   list.find((s) => s.status === 'online') ?? list.find((s) => s.joined_at !== null) ?? list[0]
 
-function Made({ project }: { project: Created }) {
+function Next({ made: { project, connectionId } }: { made: Made }) {
   const id = String(project.id)
+  const [isByHand, doByHand] = useState(false)
+  const open = (
+    <div className="row">
+      <Link to="/projects/$id" params={{ id }} className={buttonClass('main')}>
+        Open {project.name}
+      </Link>
+    </div>
+  )
+  if (!isByHand) {
+    return (
+      <Page title={`${project.name} is created`} trail={<Link to="/">Projects</Link>}>
+        <Forge project={project} reason={undefined} first={connectionId} />
+        <p>
+          Without a token, <Button onClick={() => doByHand(true)}>set it up by hand</Button>
+        </p>
+        <Section title="Check">
+          <CheckRepository id={project.id} />
+        </Section>
+        {open}
+      </Page>
+    )
+  }
   return (
     <Page title={`${project.name} is created`} trail={<Link to="/">Projects</Link>}>
       <Note kind="warn">Copy it now. You won't see it again. You can regenerate it later.</Note>
@@ -119,11 +166,7 @@ function Made({ project }: { project: Created }) {
       <Section title="3 Check">
         <CheckRepository id={project.id} />
       </Section>
-      <div className="row">
-        <Link to="/projects/$id" params={{ id }} className={buttonClass('main')}>
-          Open {project.name}
-        </Link>
-      </div>
+      {open}
     </Page>
   )
 }

@@ -84,6 +84,15 @@ export function Repository({
         </Ask>
       )}
       <HostKey project={p} />
+      {p.forge.connected && !p.host_token.set ? null : <OwnToken project={p} reason={reason} />}
+    </Section>
+  )
+}
+
+/** A token of the project alone, which only reports; a connection does that and more. */
+function OwnToken({ project: p, reason }: { project: Project; reason: string | undefined }) {
+  return (
+    <>
       <h3>Token for the host</h3>
       <p className="muted">
         {p.host_token.set ? 'A token is set.' : 'No token is set.'} It is used to report statuses,
@@ -112,7 +121,7 @@ export function Repository({
       >
         <Secret label="Token" name="token" required />
       </Form>
-    </Section>
+    </>
   )
 }
 

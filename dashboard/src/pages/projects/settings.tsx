@@ -12,6 +12,7 @@ import { Section } from '../../components/page.tsx'
 import { Status } from '../../components/status.tsx'
 import { type Project, useEnvironments, useMembers, useServers } from '../../data.ts'
 import { useMe, usePermission } from '../../organization.ts'
+import { Forge } from './forge.tsx'
 import { ProjectFrame } from './frame.tsx'
 import { Registries } from './registries.tsx'
 import { Repository } from './repository.tsx'
@@ -52,6 +53,7 @@ export function ProjectSettings() {
           <Section title="Visitors">
             <Auth project={p} />
           </Section>
+          <ForgeOf project={p} />
           <RepositoryOf project={p} />
           <RegistriesOf project={p} />
           <Limit project={p} />
@@ -273,6 +275,10 @@ function Auth({ project: p }: { project: Project }) {
       }}
     />
   )
+}
+
+function ForgeOf({ project }: { project: Project }) {
+  return <Forge project={project} reason={useReason()} />
 }
 
 function RepositoryOf({ project }: { project: Project }) {

@@ -202,6 +202,10 @@ export const ERROR_TEXTS: Record<ErrorCode, ErrorText> = {
     'The control plane could not ask the forge for its host key; the detail says why.',
     'Try again when the forge answers. An address inside a private network is listed by an operator in `BERTH_PRIVATE_GIT_HOSTS`.',
   ),
+  forge_in_use: say(
+    'Projects still use this connection to a forge; `projects` lists them.',
+    'Disconnect them or give them another connection first.',
+  ),
   confirmation_required: say(
     'The operation destroys something and must be confirmed by name; the answer says what to confirm.',
     'Repeat the request with the confirmation the detail names.',

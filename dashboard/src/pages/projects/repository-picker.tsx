@@ -1,0 +1,125 @@
+// Chooses a repository from a connected forge. The forge is asked on request only, page by page.
+import { useQuery } from '@tanstack/react-query'
+import { useState } from 'react'
+import { api, trpc } from '../../api.ts'
+import { useAct } from '../../components/act.tsx'
+import { Button } from '../../components/button.tsx'
+import { Select, Text } from '../../components/forms/field.tsx'
+import { FormError } from '../../components/forms/form.tsx'
+import { Cell, Row, Table } from '../../components/table.tsx'
+import { nameOfKind } from './forge.tsx'
+
+type Repository = Awaited<ReturnType<typeof api.forge.repositories.mutate>>['repositories'][number]
+
+export interface Picked {
+  connectionId: number
+  url: string
+  name: string
+}
+
+interface Shown {
+  search: string
+  list: Repository[]
+  next: string | null
+}
+
+/** Shows nothing while the organization has no connection. */
+export function RepositoryPicker({
+  organizationId,
+  onPick,
+}: {
+  organizationId: number
+  onPick(picked: Picked): void
+}) {
+  const organization_id = organizationId
+  const { data } = useQuery(trpc.forge.list.queryOptions({ organization_id }))
+  const [chosen, choose] = useState<number>()
+  const [search, setSearch] = useState('')
+  const [shown, show] = useState<Shown>()
+  const { isBusy, problem, run } = useAct()
+  const connections = data?.connections ?? []
+  const connectionId = chosen ?? connections[0]?.id
+  if (connectionId === undefined) return null
+  const load = (from: string | null, before: Repository[]) =>
+    run(async () => {
+      const asked = { connection_id: connectionId, search: search.trim(), from }
+      const page = await api.forge.repositories.mutate(asked)
+      show({ search: asked.search, list: [...before, ...page.repositories], next: page.next })
+    })
+  return (
+    <fieldset className="stack-small" aria-label="Choose a repository">
+      <legend>Choose a repository</legend>
+      <Select
+        label="Forge"
+        value={String(connectionId)}
+        onChange={(event) => {
+          choose(Number(event.currentTarget.value))
+          show(undefined)
+        }}
+      >
+        {connections.map((one) => (
+          <option key={one.id} value={one.id}>
+            {nameOfKind(one.provider)}, {one.account || one.api_url}
+          </option>
+        ))}
+      </Select>
+      <Text
+        label="Search"
+        value={search}
+        maxLength={200}
+        hint="Part of the name; empty lists all."
+        onChange={(event) => setSearch(event.currentTarget.value)}
+        onKeyDown={(event) => {
+          if (event.key !== 'Enter') return
+          event.preventDefault() // the form around it must not be sent
+          void load(null, [])
+        }}
+      />
+      <div className="row">
+        <Button busy={isBusy} onClick={() => void load(null, [])}>
+          List repositories
+        </Button>
+      </div>
+      {problem && <FormError problem={problem} />}
+      <div role="status">
+        {shown?.list.length === 0 && <p>No repository was found.</p>}
+        {shown && shown.list.length > 0 && (
+          <Table label="Repositories" head={['Repository', 'Project', 'Choose']}>
+            {shown.list.map((one) => (
+              <Row key={one.full_name}>
+                <Cell of="Repository">
+                  <span>
+                    {one.full_name}
+                    {one.description && <br />}
+                    <span className="muted small">{one.description}</span>
+                  </span>
+                </Cell>
+                <Cell of="Project">{one.project_ids.length > 0 ? 'has one already' : '–'}</Cell>
+                <Cell of="Choose" end>
+                  <Button
+                    small
+                    aria-label={`Choose ${one.full_name}`}
+                    onClick={() => onPick(pick(one, connectionId))}
+                  >
+                    Choose
+                  </Button>
+                </Cell>
+              </Row>
+            ))}
+          </Table>
+        )}
+        {shown?.next && (
+          <Button busy={isBusy} onClick={() => void load(shown.next, shown.list)}>
+            More
+          </Button>
+        )}
+      </div>
+    </fieldset>
+  )
+}
+
+const pick = (one: Repository, connectionId: number): Picked => ({
+  connectionId,
+  url: one.ssh_url || one.https_url,
+  name: one.full_name.split('/').at(-1) ?? '',
+})
