@@ -4,8 +4,7 @@ import { RECIPES } from '../task.ts'
 import { BasicAuth } from './basic-auth.ts'
 import { Limits, LimitsPatch } from './ceilings.ts'
 import { HostName, Id, Name, Person, Time } from './fields.ts'
-import { ForgeFacts } from './forge.ts'
-import { HostTokenFacts, RepositoryFacts } from './repository.ts'
+import { ForgeFacts, HostTokenFacts, RepositoryFacts } from './repository.ts'
 import { ServerRef } from './server.ts'
 
 export const Project = z.object({

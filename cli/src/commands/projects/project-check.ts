@@ -13,6 +13,7 @@ import {
   Server,
 } from '@berth/shared/api'
 import type { Api } from '../../client/api.ts'
+import { ApiFailure } from '../../client/problem.ts'
 import { findProject } from '../../client/resolve.ts'
 import { type Context, compose, type Invocation } from '../../context.ts'
 import { CLIENT } from '../../limits/client.ts'
@@ -89,10 +90,12 @@ async function lookAtWebhook(api: Api, project: ProjectDetail, now: number): Pro
 /** Asks the forge itself; without a connection the deliveries alone say something. */
 async function lookAtForge(api: Api, project: ProjectDetail, now: number): Promise<Check[]> {
   if (!project.forge.connected) return [await lookAtWebhook(api, project, now)]
-  const path = `/api/projects/${project.id}/forge/check`
-  const { value } = await api.post(path, ProjectForge, {
-    idempotencyKey: randomUUID(),
-    expect: 200,
+  const path = `/api/projects/${project.id}/forge`
+  const asked = { idempotencyKey: randomUUID(), expect: 200 }
+  const { value } = await api.post(`${path}/check`, ProjectForge, asked).catch((error: unknown) => {
+    // who may only read sees what the last check found
+    if (!(error instanceof ApiFailure) || error.status !== 403) throw error
+    return api.get(path, ProjectForge)
   })
   return checkForge(project, value)
 }

@@ -111,6 +111,21 @@ async function findRepository(
   }
 }
 
+const underWay = new WeakMap<Context, Map<number, Promise<void>>>()
+
+/** Two installations at once would both find nothing and add two webhooks. */
+async function oneAtATime(ctx: Context, id: number, work: () => Promise<void>): Promise<void> {
+  const busy = underWay.get(ctx) ?? new Map<number, Promise<void>>()
+  underWay.set(ctx, busy)
+  const before = busy.get(id) ?? Promise.resolve()
+  const mine = before.then(work, work)
+  const settled = mine.catch(() => {})
+  busy.set(id, settled)
+  await mine.finally(() => {
+    if (busy.get(id) === settled) busy.delete(id)
+  })
+}
+
 export async function connectProject(
   ctx: Context,
   caller: Caller,
@@ -126,8 +141,10 @@ export async function connectProject(
   await ensureDataKey(ctx, project.organizationId)
   const setup = await change(ctx, (c) => saveChoice(ctx, c, caller, projectId, chosen, repository))
   const current = (await findProject(ctx.db, projectId)) ?? project
-  const looked = await installSetup(ctx, current, client, { made: setup, test: true })
-  await recordLooked(ctx, projectId, looked)
+  await oneAtATime(ctx, projectId, async () => {
+    const looked = await installSetup(ctx, current, client, { made: setup, test: true })
+    await recordLooked(ctx, projectId, looked)
+  })
   return viewForge(ctx, (await findProject(ctx.db, projectId)) ?? current)
 }
 
