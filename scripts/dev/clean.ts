@@ -18,7 +18,7 @@ async function clean(): Promise<void> {
     throw new Error('npm start still runs here. End it with Ctrl-C in its terminal first.')
   }
   const agentEnv = await agentEnvironment(data, ports)
-  runAgent(['uninstall', '--yes', '--purge', '--leave-engine'], agentEnv)
+  await runAgent(['uninstall', '--yes', '--purge', '--leave-engine'], agentEnv)
   removePrivateEngine(data, digestOf(data))
   for (const folder of [systemFolder(data), data]) rmSync(folder, { recursive: true, force: true })
   console.log(`Removed ${data}, the accounts of its environments, and everything that ran for it.`)

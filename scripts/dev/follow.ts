@@ -47,19 +47,19 @@ const decided = (api: Api, first: Outcome): Promise<Outcome> =>
 
 async function followTask(api: Api, id: number, say: (line: string) => void): Promise<void> {
   const task = await readOr(api.get<Task>(`/api/tasks/${id}`))
-  const environment =
-    task && (await readOr(api.get<Environment>(`/api/environments/${task.environment_id}`)))
-  const name = environment?.identifier ?? 'the environment'
-  if (task?.type === 'destroy') say(`Removing ${name} …`)
-  else say(`Deploying ${name} to ${environment?.url ?? 'its address'} …`)
-  const ended = await until('the task', async () => {
+  const path = `/api/environments/${task?.environment_id}`
+  const name = (await readOr(api.get<Environment>(path)))?.identifier ?? 'the environment'
+  say(`${task?.type === 'destroy' ? 'Removing' : 'Deploying'} ${name} …`)
+  const { now } = await until('the task', async () => {
     const now = await readOr(api.get<Task>(`/api/tasks/${id}`))
     // a removed environment takes its tasks along
     return now === undefined || ENDED.includes(now.status) ? { now } : undefined
   })
   if (task?.type === 'destroy') return say(`${name} is gone.`)
-  const { now } = ended
-  if (now?.status === 'succeeded') return say(`${name} runs: ${environment?.url}`)
+  if (now?.status === 'succeeded') {
+    // known since its first deployment
+    return say(`${name} runs: ${(await readOr(api.get<Environment>(path)))?.url}`)
+  }
   const why = now?.failure ? `${now.failure.step ?? 'It'} failed: ${now.failure.message}` : ''
   say(`${name} was not deployed. ${why}`.trim())
 }

@@ -29,17 +29,18 @@ import {
 } from './example.ts'
 import { followWith } from './follow.ts'
 import { type Forge, startForge } from './forge/forge.ts'
-import { choosePorts } from './ports.ts'
+import { choosePorts, type Ports } from './ports.ts'
 import { describeRecipes, doesEngineAnswer } from './recipes.ts'
 import {
   agentEnvironment,
   digestOf,
   type Environ,
+  freeServerPorts,
   knowsAddress,
+  refuseTaken,
   root,
   runAgent,
   stopServer,
-  takePorts,
   whyNoSsh,
 } from './server.ts'
 
@@ -141,6 +142,16 @@ async function chooseEngine(data: string, isAsked: boolean): Promise<Environ> {
   return { DOCKER_HOST: `unix://${engine.socket}`, BERTH_NETWORK_POOL: engine.pool }
 }
 
+/** What the agent needs before it starts. */
+async function prepareServer(data: string, ports: Ports, wantsEngine: boolean): Promise<Environ> {
+  const agentEnv = await agentEnvironment(data, ports)
+  await freeServerPorts(ports, data, agentEnv)
+  Object.assign(agentEnv, await chooseEngine(data, wantsEngine))
+  // Caddy never runs as root; without root it runs as the current user
+  if (process.getuid?.() === 0) await runAgent(['setup', 'proxy-account'], agentEnv)
+  return agentEnv
+}
+
 async function startControlPlane(
   url: string,
   data: string,
@@ -174,10 +185,10 @@ async function startAgent(
   if (server.status === 'pending') {
     console.log('Joining the local agent …')
     const made = await api.post<{ token: string }>(`/api/servers/${server.id}/join_token`)
-    runAgent(['join', url, made.token], agentEnv)
+    await runAgent(['join', url, made.token], agentEnv)
   } else if (!knowsAddress(agentEnv.BERTH_STATE_DIR ?? '', url, port)) {
     await stopServer(agentEnv) // leftover processes listen on the previous ports
-    runAgent(['move', url], agentEnv)
+    await runAgent(['move', url], agentEnv)
   }
   ending.push(() => stopServer(agentEnv))
   start('agent', ['agent/src/main.ts', 'run'], agentEnv, data)
@@ -195,13 +206,10 @@ async function main(): Promise<void> {
   const data = process.env.BERTH_DATA ?? join(root, '.data')
   mkdirSync(data, { recursive: true })
   accessSync(data, constants.W_OK)
+  process.env.NODE_COMPILE_CACHE ??= join(data, 'cache') // a start reads several hundred sources
   ensureCaddy()
   const ports = await choosePorts(data)
-  const agentEnv = await agentEnvironment(data, ports)
-  await takePorts(ports, data, agentEnv)
-  Object.assign(agentEnv, await chooseEngine(data, words.includes('--docker')))
-  // Caddy never runs as root; without root it runs as the current user
-  if (process.getuid?.() === 0) runAgent(['setup', 'proxy-account'], agentEnv)
+  await refuseTaken(ports, data, ['http', 'agent', 'git'])
   const url = `http://127.0.0.1:${ports.http}`
   let api: Api | undefined
   const forge = await startForge({
@@ -216,8 +224,11 @@ async function main(): Promise<void> {
   const packaged = packageAgent(data).finally(() => {
     isPackaging = false
   })
+  const preparing = prepareServer(data, ports, words.includes('--docker'))
+  preparing.catch(() => {}) // seen below
   await buildDashboardIfStale(() => console.log('Building the dashboard …'))
   api = await startControlPlane(url, data, ports)
+  const agentEnv = await preparing
   const serverId = await startAgent(api, agentEnv, { url, port: ports.agent, data })
   console.log('Deploying the example …')
   const environment = await deployExample(api, serverId, forge)

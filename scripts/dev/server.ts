@@ -1,7 +1,8 @@
 // The server of `npm start`: where its agent keeps its files, under which settings it runs, and how it ends. `npm run
 // clean` uses the same settings to remove it.
-import { execFileSync, spawn } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
+import { once } from 'node:events'
 import {
   chmodSync,
   copyFileSync,
@@ -101,19 +102,29 @@ export async function agentEnvironment(data: string, ports: Ports): Promise<Envi
   }
 }
 
-/** Ends the server's processes that a killed run left behind, unless that run is still active in another terminal. */
-export async function takePorts(ports: Ports, data: string, agentEnv: Environ): Promise<void> {
-  let taken = await findTaken(ports, ['http', 'agent', 'git'])
-  const servers = ['proxy', 'names', 'ssh'] as const
-  if (!taken && (await findTaken(ports, [...servers]))) {
-    await stopServer(agentEnv)
-    taken = await findTaken(ports, [...servers])
-  }
+/** Throws if another program, or another `npm start` of this checkout, listens on one of them. */
+export async function refuseTaken(
+  ports: Ports,
+  data: string,
+  names: (keyof Ports)[],
+): Promise<void> {
+  const taken = await findTaken(ports, names)
   if (!taken) return
   throw new Error(
     `port ${ports[taken]} (${taken}), which this checkout had before, is taken. If npm start still runs in another terminal, ` +
       `end it with Ctrl-C; otherwise end what listens there, or remove ${portsFile(data)} to have other ports chosen.`,
   )
+}
+
+/** Ends the server's processes that a killed run left behind. */
+export async function freeServerPorts(
+  ports: Ports,
+  data: string,
+  agentEnv: Environ,
+): Promise<void> {
+  const names: (keyof Ports)[] = ['proxy', 'names', 'ssh']
+  if (await findTaken(ports, names)) await stopServer(agentEnv)
+  await refuseTaken(ports, data, names)
 }
 
 /**
@@ -132,13 +143,15 @@ export async function stopServer(agentEnv: Environ): Promise<void> {
   }
 }
 
-/** Runs one command of the agent to its end; its output is shown only on failure. */
-export function runAgent(words: string[], agentEnv: Environ): void {
-  execFileSync(process.execPath, ['agent/src/main.ts', ...words], {
+/** Runs one command of the agent to its end; its errors are shown. */
+export async function runAgent(words: string[], agentEnv: Environ): Promise<void> {
+  const child = spawn(process.execPath, ['agent/src/main.ts', ...words], {
     cwd: root,
     env: { ...process.env, ...agentEnv },
     stdio: ['ignore', 'ignore', 'inherit'],
   })
+  const [code] = (await once(child, 'exit')) as [number | null]
+  if (code !== 0) throw new Error(`berth-agent ${words[0]} failed`)
 }
 
 /** The ports may have changed since the agent joined. */
