@@ -1,6 +1,7 @@
 // The repository of a project and its forge, as the control plane sees them.
 import { z } from 'zod'
 import { FORGE_API } from '../limits/forges.ts'
+import { RECIPES } from '../task.ts'
 import { Time } from './fields.ts'
 
 const RepositoryError = z.object({ code: z.string(), message: z.string() })
@@ -47,6 +48,8 @@ export const RepositoryCheck = z.object({
   service_file: z
     .object({
       found: z.boolean(),
+      /** The recipes whose section it has; empty if it cannot be read. */
+      recipes: z.array(z.enum(RECIPES)).default([]),
       errors: z.array(z.object({ line: z.int(), code: z.string(), message: z.string() })),
     })
     .nullable(),
