@@ -19,6 +19,9 @@ const NODE = {
   'server.js': "http.createServer(ok).listen(process.env.PORT) // '/healthz'",
 }
 
+/** Where the scripted server says that everything answers. */
+const URL_OF_ALL = 'http://web.example.localhost:8081'
+
 let p: Platform
 let host: GitHost
 beforeAll(async () => {
@@ -74,6 +77,7 @@ const tasksOf = async (id: number): Promise<Task[]> =>
 function succeed(): void {
   p.executor.script = async (attempt) => {
     attempt.checkedOut('c'.repeat(40))
+    attempt.serve([{ name: 'web', url: URL_OF_ALL }])
     attempt.succeed()
   }
 }
@@ -93,7 +97,7 @@ describe('from nothing', () => {
     })
     const [environment] = await environmentsOf(made.id)
     expect(environment).toMatchObject({ identifier: 'main', branch: 'main', recipe: 'manual' })
-    expect(first.out).toBe(`${environment?.url}\n`)
+    expect(first.out).toBe(`${URL_OF_ALL}\n`)
     // the server has no engine, and both the guess and its reason are shown
     expect(first.err).toMatch(/Recipe +manual +\(The server cannot run the docker recipe/)
     expect(first.err).toMatch(/Server +one +\(the only server; --server changes it\)/)
@@ -132,9 +136,7 @@ describe('from nothing', () => {
     const yes = await up(cwd, [], { types: ['y'], env: { DISPLAY: ':1' } })
     expect(yes.code, yes.err).toBe(0)
     expect(host.pushed('asked')).toContain('.service.yml')
-    const { id } = await projectNamed('asked')
-    const [environment] = await environmentsOf(id)
-    expect(yes.io.launched).toEqual([['xdg-open', new URL(environment?.url ?? '').href]])
+    expect(yes.io.launched).toEqual([['xdg-open', `${URL_OF_ALL}/`]])
     const again = await up(cwd, [], { types: [], env: { DISPLAY: ':1' } })
     expect([again.code, again.io.launched]).toEqual([0, []])
   })
@@ -165,7 +167,7 @@ describe('from nothing', () => {
       task: { status: 'succeeded' },
       files: ['.service.yml'],
       pushed: true,
-      url: expect.stringContaining('live.data.localhost'),
+      url: URL_OF_ALL,
     })
   })
 
@@ -242,6 +244,8 @@ describe('without a terminal', () => {
     // a server that never joined is no choice, so the only one is still the only one
     const second = await p.cp.server('two')
     const both = await up(cwd, ['--json'])
+    await p.cp.call('PATCH', path, { hostname: '127.0.0.1' })
+    await p.cp.call('DELETE', `/api/servers/${second.id}?confirm=two`)
     expect(both.code).toBe(2)
     const { error } = JSON.parse(both.out) as { error: { message: string; exit_code: number } }
     expect(error.exit_code).toBe(2)
@@ -250,8 +254,6 @@ describe('without a terminal', () => {
     expect(both.err).toContain('hint:  berth up --domain DOMAIN --yes')
     expect((await projects()).some(({ name }) => name === 'ci')).toBe(false)
     expect(existsSync(join(cwd, '.service.yml'))).toBe(false)
-    await p.cp.call('PATCH', path, { hostname: '127.0.0.1' })
-    await p.cp.call('DELETE', `/api/servers/${second.id}?confirm=two`)
     git(cwd, 'remote', 'rename', 'origin', 'upstream')
     git(cwd, 'remote', 'add', 'fork', host.urlOf('ci'))
     const remotes = await up(cwd, ['--yes'])
@@ -329,7 +331,7 @@ describe('access', () => {
     const waiting = await up(cwd, repo, { types: [''] })
     expect(waiting.err).toContain('Press Enter when the key is there')
     host.make('not-yet')
-    git(cwd, 'push', '--quiet', 'origin', 'main')
+    host.push(cwd, 'not-yet')
     const last = await up(cwd, repo)
     expect(last.code, last.err).toBe(0)
     expect(await environmentsOf(made.id)).toHaveLength(1)

@@ -14,6 +14,7 @@ import { type Detection, detect } from '../../detect/detect.ts'
 import { CliError, EXIT } from '../../terminal/exit.ts'
 import { cleanText } from '../../terminal/text.ts'
 import { readLook, readSmall } from '../config/folder.ts'
+import { askText, mayAsk } from '../prompt.ts'
 import { type Guess, guessRemote, type Missing } from './guesses.ts'
 import type { UpOptions } from './up-options.ts'
 
@@ -59,9 +60,21 @@ async function guessBranch(
   return { value: 'main', why: 'no branch is checked out here' }
 }
 
+async function chooseRemote(
+  checkout: Checkout,
+  options: UpOptions,
+  context: Context,
+): Promise<Guess<Remote> | Missing> {
+  const guess = guessRemote(checkout.remotes, options.remote)
+  const canAsk = 'flag' in guess && checkout.remotes.length > 1 && options.repo === undefined
+  if (!canAsk || !mayAsk(context)) return guess
+  await context.screen.note(cleanText(guess.why))
+  return guessRemote(checkout.remotes, await askText(context, 'Remote'))
+}
+
 export async function gatherFacts(options: UpOptions, context: Context): Promise<Facts> {
   const checkout = await openCheckout(context.io)
-  const remote = guessRemote(checkout.remotes, options.remote)
+  const remote = await chooseRemote(checkout, options, context)
   const repo =
     options.repo !== undefined
       ? { value: options.repo, why: 'named by --repo' }

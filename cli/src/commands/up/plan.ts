@@ -3,7 +3,7 @@
 import { randomBytes } from 'node:crypto'
 import { lookup } from 'node:dns/promises'
 import type { Recipe } from '@berth/shared'
-import { Environment, Project, ProjectDetail, Server } from '@berth/shared/api'
+import { Environment, Project, ProjectCreate, ProjectDetail, Server } from '@berth/shared/api'
 import { FILE_NAME } from '@berth/shared/service-file'
 import type { Api } from '../../client/api.ts'
 import { hasFile, lookAtRemote, type Pushed, uncommitted } from '../../client/checkout.ts'
@@ -17,6 +17,7 @@ import { CliError, EXIT, usage } from '../../terminal/exit.ts'
 import { cleanText, padText } from '../../terminal/text.ts'
 import { readVariables } from '../environments/vars.ts'
 import { recipeReason } from '../projects/doctor.ts'
+import { invalidInput } from '../projects/projects.ts'
 import { askSecret, askText, mayAsk } from '../prompt.ts'
 import type { Facts } from './facts.ts'
 import { domainCandidates, guessServer, type Missing, missingMessage, slugOf } from './guesses.ts'
@@ -160,7 +161,10 @@ async function planDomain(
   }
   const where = `*.DOMAIN must lead to ${server.name} (${server.hostname})`
   const answer = await answers.ask({ flag: '--domain DOMAIN', why: where }, 'Domain')
-  return answer === undefined ? undefined : { domain: answer.toLowerCase(), why: 'your answer' }
+  if (answer === undefined) return undefined
+  const checked = ProjectCreate.pick({ domain: true }).safeParse({ domain: answer.toLowerCase() })
+  if (!checked.success) throw invalidInput(checked.error.issues)
+  return { domain: checked.data.domain, why: 'your answer' }
 }
 
 async function planOrganization(session: Session, context: Context, answers: Answers) {
@@ -179,7 +183,7 @@ async function planOrganization(session: Session, context: Context, answers: Ans
   return named
 }
 
-/** Everything that a project needs; undefined: an answer is missing. */
+/** Everything that a project needs; `made` is null if an answer is missing. */
 async function planNewProject(
   given: { name: string | undefined; projects: readonly Project[] },
   options: UpOptions,
@@ -187,7 +191,7 @@ async function planNewProject(
   session: Session,
   context: Context,
   answers: Answers,
-): Promise<{ made: NewProject; rows: Row[] } | undefined> {
+): Promise<{ made: NewProject | null; rows: Row[]; server: Server | undefined }> {
   const api = session.api as Api
   const organization = await planOrganization(session, context, answers)
   if (organization) {
@@ -216,7 +220,9 @@ async function planNewProject(
     name === undefined || !server
       ? undefined
       : await planDomain(name, server.server, given.projects, options, answers)
-  if (name === undefined || !server || !domain || !organization) return undefined
+  if (name === undefined || !server || !domain || !organization) {
+    return { made: null, rows: [], server: server?.server }
+  }
   const row = (what: string, value: string, why: string, flag: string): Row => ({
     what,
     value,
@@ -225,6 +231,7 @@ async function planNewProject(
   })
   return {
     made: { name, domain: domain.domain, server: server.server, organizationId: organization.id },
+    server: server.server,
     rows: [
       row('Server', server.server.name, server.why, '--server'),
       row('Project', name, given.name === undefined ? 'new, from the folder' : 'new', '-p'),
@@ -272,6 +279,7 @@ function planRecipe(
   const choice = chooseDraft(detection, options.recipe, supported)
   if ('missing' in choice) {
     const best = detection.drafts[0]
+    if (best?.problem) throw usage(best.problem, 'then run berth up again')
     throw best && supported ? cannot(best.recipe) : usage(choice.missing)
   }
   const { draft, because } = choice
@@ -394,7 +402,8 @@ export async function planUp(
   const answers = new Answers(context)
   const rows: Row[] = []
   const { repo } = facts
-  if (!repo && 'flag' in facts.remote) answers.missing.push(facts.remote)
+  // nothing else can be found out without it
+  if (!repo && 'flag' in facts.remote) throw missingError([facts.remote])
   const { api } = session
   const address = repo?.value ?? ''
   if (session.baseUrl !== null) {
@@ -426,9 +435,9 @@ export async function planUp(
       const given = { name: known.name, projects: items }
       const planned = await planNewProject(given, options, facts, session, context, answers)
       found = await planEnvironment(api, null, facts.branch.value, options, context)
-      newProject = planned?.made ?? null
-      server = newProject?.server
-      rows.push(...(planned?.rows ?? []))
+      newProject = planned.made
+      server = planned.server
+      rows.push(...planned.rows)
     }
   } else found.identifier = slugOf(facts.branch.value) || 'main'
   const branch = found.environment?.branch ?? facts.branch.value
