@@ -219,6 +219,7 @@ async function main(): Promise<void> {
     follow: followWith(() => api),
   })
   ending.push(() => forge.close())
+  writeFileSync(join(data, 'forge-address'), `${forge.url}\n`)
 
   let isPackaging = true
   const packaged = packageAgent(data).finally(() => {

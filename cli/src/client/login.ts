@@ -10,9 +10,9 @@ import {
   credentialsPath,
   normalizeBaseUrl,
   readCredentials,
-  updateCredentials,
 } from './credentials.ts'
 import type { ClientName, Connection } from './http.ts'
+import { readLink } from './repository.ts'
 
 export interface SessionFlags {
   url: string | undefined
@@ -23,7 +23,7 @@ export interface SessionFlags {
 
 const LOGIN_HINT = 'berth login --url https://deploy.example.com'
 
-/** The named address, else the entry that was used last. */
+/** The named address, else that of the current context: the one chosen or logged in to last. */
 export function chooseBaseUrl(
   flags: Pick<SessionFlags, 'url'>,
   env: Io['env'],
@@ -33,6 +33,20 @@ export function chooseBaseUrl(
   if (named) return normalizeBaseUrl(named)
   const [latest] = Object.entries(stored).sort(([, a], [, b]) => (a.used_at < b.used_at ? 1 : -1))
   return latest?.[0]
+}
+
+/**
+ * The same, with the address of the folder's link before the current one. It came with the checkout, so it counts only
+ * where the user has logged in already: it chooses among known addresses and never adds one.
+ */
+export async function findBaseUrl(
+  flags: Pick<SessionFlags, 'url'>,
+  io: Pick<Io, 'env' | 'cwd'>,
+  stored: Credentials,
+): Promise<string | undefined> {
+  const isNamed = Boolean(flags.url || io.env.BERTH_URL)
+  const linked = isNamed ? undefined : (await readLink(io.cwd))?.url
+  return chooseBaseUrl({ url: linked ?? flags.url }, io.env, stored)
 }
 
 /** Tokens travel in a header, so other characters in them are a mistake; the value is not quoted. */
@@ -63,6 +77,8 @@ export interface Identity {
   stored: string | null
   /** Chosen by `berth orgs use`. */
   organizationId?: number
+  /** The user is logged in elsewhere too, so a command says what it changed. */
+  isOneOfSeveral?: boolean
 }
 
 export async function findIdentity(flags: SessionFlags, io: Io): Promise<Identity> {
@@ -79,7 +95,7 @@ export async function findIdentity(flags: SessionFlags, io: Io): Promise<Identit
   }
   const path = credentialsPath(io.env)
   const stored = await readCredentials(path)
-  const baseUrl = chooseBaseUrl(flags, io.env, stored)
+  const baseUrl = await findBaseUrl(flags, io, stored)
   if (baseUrl === undefined) throw new CliError(EXIT.notLoggedIn, 'not logged in', LOGIN_HINT)
   const entry = stored[baseUrl]
   if (!entry) {
@@ -88,13 +104,13 @@ export async function findIdentity(flags: SessionFlags, io: Io): Promise<Identit
     const hint = `berth login --url ${baseUrl}`
     throw new CliError(EXIT.notLoggedIn, `not logged in to ${baseUrl}${others}`, hint)
   }
-  if (flags.url !== undefined) await rememberUse(path, baseUrl, stored, io)
   const refreshable = entry.refresh_token !== null
   return {
     baseUrl,
     token: entry.access_token,
     stored: refreshable ? path : null,
     ...(entry.organization_id ? { organizationId: entry.organization_id } : {}),
+    isOneOfSeveral: Object.keys(stored).length > 1,
   }
 }
 
@@ -102,16 +118,6 @@ async function givenToken(io: Io): Promise<string | undefined> {
   if (io.env.BERTH_TOKEN) return checkToken(io.env.BERTH_TOKEN, 'BERTH_TOKEN')
   if (io.env.BERTH_TOKEN_FILE) return readTokenFile(io.env.BERTH_TOKEN_FILE)
   return undefined
-}
-
-/** --url makes that installation the last used one. */
-async function rememberUse(path: string, url: string, stored: Credentials, io: Io): Promise<void> {
-  if (chooseBaseUrl({ url: undefined }, {}, stored) === url) return
-  await updateCredentials(path, io, (before) => {
-    const entry = before[url]
-    if (!entry) return undefined
-    return { ...before, [url]: { ...entry, used_at: new Date(io.now()).toISOString() } }
-  })
 }
 
 /** Adds a private authority to those that Node trusts. Verification cannot be switched off. */
@@ -138,10 +144,39 @@ async function addAuthority(pem: string, env: Io['env']): Promise<void> {
   https.globalAgent.options.ca = [...tls.rootCertificates, ...more, pem]
 }
 
-export async function connect(flags: SessionFlags, io: Io): Promise<Api> {
+/** `onChange`: called once, before the first request that changes something, where several servers are known. */
+export async function connect(
+  flags: SessionFlags,
+  io: Io,
+  onChange?: (baseUrl: string) => Promise<void>,
+): Promise<Api> {
   await trustAuthority(flags, io.env)
   const identity = await findIdentity(flags, io)
-  return connectAs(identity, flags, io)
+  const api = await connectAs(identity, flags, io)
+  return identity.isOneOfSeveral && onChange ? announce(api, onChange) : api
+}
+
+function announce(api: Api, onChange: (baseUrl: string) => Promise<void>): Api {
+  let said: Promise<void> | undefined
+  const say = (): Promise<void> => {
+    said ??= onChange(api.baseUrl)
+    return said
+  }
+  return {
+    ...api,
+    async ask(method, path, options) {
+      if (method !== 'GET') await say()
+      return api.ask(method, path, options)
+    },
+    async post(path, schema, options) {
+      await say()
+      return api.post(path, schema, options)
+    },
+    async change(method, path, schema, options) {
+      await say()
+      return api.change(method, path, schema, options)
+    },
+  }
 }
 
 /** For callers that connect often; trustAuthority adds the authority once. */

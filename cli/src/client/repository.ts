@@ -1,6 +1,6 @@
 // What the working directory says about the project: .berth/project.json (searched upwards) and the remotes of its git
-// repository. Both come with the checkout, so they only hint at *what* is meant: no address to connect to is ever taken
-// from them.
+// repository. Both come with the checkout, so they only hint at what is meant: the address in the link chooses among
+// those that the user is logged in to, and nothing is ever sent to another one.
 import { execFile } from 'node:child_process'
 import { readFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
@@ -16,6 +16,8 @@ const Link = z.object({
     .transform(String)
     .nullable()
     .optional(),
+  /** Of the control plane; counts only for users who are logged in there. */
+  url: z.url().optional(),
 })
 type Link = z.infer<typeof Link>
 

@@ -19,6 +19,19 @@ export async function askYes({ io }: Pick<Context, 'io'>, question: string): Pro
   return /^\s*y(es)?\s*$/i.test(answer ?? '')
 }
 
+/** An answer that is typed; empty text means the offered one. */
+export async function askText(
+  { io }: Pick<Context, 'io'>,
+  question: string,
+  offered?: string,
+): Promise<string> {
+  const shown = offered === undefined ? '' : ` [${offered}]`
+  await io.stderr.write(cleanText(`${question}${shown}: `))
+  const answer = await io.stdin.readLine(CLIENT.answerLineBytes)
+  if (answer === null) throw new CliError(EXIT.refused, 'no answer; nothing was done')
+  return answer.trim() || (offered ?? '')
+}
+
 /** Throws unless the user or --yes confirms. */
 export async function confirmYes(context: Context, question: string): Promise<void> {
   if (context.globals.yes) return

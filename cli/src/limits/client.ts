@@ -98,6 +98,15 @@ export const CLIENT = {
   completionCacheMs: 30 * SECOND,
   completionWords: 200,
   portProbeMs: 5 * SECOND,
+  /** A look at a folder, to find out what it holds: folders deep, entries, files read, and bytes of one. */
+  lookFolders: 3,
+  lookEntries: 20_000,
+  lookFiles: 200,
+  lookBytes: 256 * KiB,
+  /** A question to a git server, or hooks of a commit. */
+  gitRemoteMs: 30 * SECOND,
+  /** A push may transfer a whole history. */
+  gitPushMs: 10 * MINUTE,
 } as const
 
 /** `berth mcp`: results cost the model's context, and its input is limited too. */

@@ -5,7 +5,7 @@ import { randomUUID } from 'node:crypto'
 import { copyFile, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { credentialsPath, readCredentials } from '../client/credentials.ts'
-import { chooseBaseUrl } from '../client/login.ts'
+import { findBaseUrl } from '../client/login.ts'
 import { findRoot } from '../client/repository.ts'
 import {
   type Context,
@@ -37,12 +37,12 @@ interface Entry {
 
 interface InstallOptions {
   client: ClientName
-  entry: Entry
+  allowWrite: boolean
   write: boolean
 }
 
 /** `berth mcp` with the flags given here. */
-function entryOf(globals: Globals, allowWrite: boolean): Entry {
+function entryOf(globals: Globals, allowWrite: boolean, url: string | undefined): Entry {
   const named = (flag: string, value: string | undefined) =>
     value === undefined ? [] : [flag, value]
   return {
@@ -54,7 +54,7 @@ function entryOf(globals: Globals, allowWrite: boolean): Entry {
       ...named('--project', globals.project),
       ...named('--env', globals.env),
       ...named('--org', globals.org),
-      ...named('--url', globals.url),
+      ...named('--url', url),
       ...named('--cacert', globals.cacert),
     ],
   }
@@ -65,11 +65,7 @@ function parseInstall({ flags, globals }: Invocation): InstallOptions {
   if (globals.env !== undefined && globals.project === undefined && !/^id:/.test(globals.env)) {
     throw usage('-e needs the project it belongs to', 'add -p PROJECT')
   }
-  return {
-    client,
-    entry: entryOf(globals, flagOn(flags, 'allowWrite')),
-    write: flagOn(flags, 'write'),
-  }
+  return { client, allowWrite: flagOn(flags, 'allowWrite'), write: flagOn(flags, 'write') }
 }
 
 type Json = Record<string, unknown>
@@ -121,10 +117,10 @@ async function replaceFile(file: string, text: string, isThere: boolean) {
   }
 }
 
-async function writeEntry(file: string, options: InstallOptions, context: Context) {
+async function writeEntry(file: string, key: string, entry: Entry, context: Context) {
   const { screen } = context
   const before = await readIfThere(file)
-  const merged = merge(before, CLIENTS[options.client].key, options.entry)
+  const merged = merge(before, key, entry)
   if (!merged) {
     throw usage(
       `${file} is not plain JSON with an object in it, so it was left as it is`,
@@ -142,13 +138,15 @@ async function performInstall(options: InstallOptions, context: Context): Promis
   const { io, screen } = context
   const { file, key } = CLIENTS[options.client]
   const path = join((await findRoot(io.cwd)) ?? io.cwd, file)
-  if (options.write) await writeEntry(path, options, context)
+  const stored = await readCredentials(credentialsPath(io.env))
+  // the program that starts it may run in another folder, and a later `context use` must not move it
+  const url = await findBaseUrl(context.globals, io, stored)
+  const entry = entryOf(context.globals, options.allowWrite, url)
+  if (options.write) await writeEntry(path, key, entry, context)
   else {
     await screen.note(cleanText(`Put this into ${path}, or run again with --write:`))
-    await screen.print(toJson({ [key]: { [NAME]: options.entry } }, 2))
+    await screen.print(toJson({ [key]: { [NAME]: entry } }, 2))
   }
-  const stored = await readCredentials(credentialsPath(io.env))
-  const url = chooseBaseUrl(context.globals, io.env, stored)
   if (url !== undefined) {
     const line = `curl -fsSL ${url}/install-cli.sh | sh`
     await screen.note(cleanText(`Colleagues who use this entry need berth: ${line}`))

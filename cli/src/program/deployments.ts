@@ -1,5 +1,5 @@
 // Commands about deployments: tasks, logs, actions and the files they leave.
-import { type CommandSpec, type FlagSpec, LOG, TIMEOUT, WAIT } from './spec.ts'
+import { type CommandSpec, type FlagSpec, LOG, RECIPE, TIMEOUT, WAIT } from './spec.ts'
 
 const MESSAGE: FlagSpec = { flags: '-m, --message <text>', summary: 'Reason, shown in the history' }
 
@@ -22,6 +22,33 @@ const LIFECYCLE_FLAGS: readonly FlagSpec[] = [
 const loadTasksLog = async () => (await import('../commands/deployments/tasks-log.ts')).tasksLog
 
 export const DEPLOYMENTS: readonly CommandSpec[] = [
+  {
+    path: 'up',
+    summary:
+      'Deploy this git checkout: make what is missing, follow the deployment, open the address',
+    flags: [
+      { flags: '--remote <name>', summary: 'Git remote with the repository (default: origin)' },
+      { flags: '--repo <url>', summary: 'Address of the repository, in place of a remote' },
+      { flags: '--branch <branch>', summary: 'Branch to deploy (default: the default branch)' },
+      { flags: '--server <server>', summary: 'Server of a new project (default: the only one)' },
+      { flags: '--domain <domain>', summary: 'Base domain of a new project' },
+      { ...RECIPE, summary: 'docker or manual (default: what fits the files and the server)' },
+      {
+        flags: '--vars-from <file>',
+        summary: 'Variables for a new environment, as KEY=value lines',
+      },
+      { flags: '--dry-run', summary: 'Show the plan and change nothing' },
+      { flags: '--no-open', summary: 'Do not open the address in a browser' },
+      TIMEOUT,
+      LOG,
+    ],
+    examples: [
+      'berth up',
+      'berth up --dry-run',
+      'berth up -p shop --domain shop.example.com --server fra-1 --yes',
+    ],
+    load: async () => (await import('../commands/up/up.ts')).up,
+  },
   {
     path: 'deploy',
     summary: 'Start a deployment',

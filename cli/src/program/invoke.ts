@@ -2,13 +2,22 @@
 // stderr. Flags are parsed at any position, and global flags are known on every level.
 import { Command, CommanderError, Option } from 'commander'
 import type { Api } from '../client/api.ts'
+import type { ApiFailure } from '../client/problem.ts'
 import type { Context, Flags, Globals } from '../context.ts'
 import { CliError, EXIT, EXIT_MEANINGS, type ExitCode, usage } from '../terminal/exit.ts'
 import type { Io } from '../terminal/io.ts'
 import { suggest } from '../terminal/suggest.ts'
 import { openScreen } from '../terminal/terminal.ts'
+import { cleanText, toJson } from '../terminal/text.ts'
 import { COMMANDS } from './program.ts'
-import { type CommandSpec, type FlagSpec, GLOBAL_FLAGS, GROUPS } from './spec.ts'
+import {
+  type CommandSpec,
+  type FlagSpec,
+  GLOBAL_FLAGS,
+  GROUPS,
+  HELP_GROUPS,
+  LOG_AND_LOGS,
+} from './spec.ts'
 
 const collect = (value: string, before: unknown): string[] =>
   Array.isArray(before) ? [...before, value] : [value]
@@ -17,7 +26,6 @@ function addFlag(command: Command, spec: FlagSpec, isHidden = false): void {
   const option = new Option(spec.flags, spec.summary)
   if (spec.repeat) option.argParser(collect)
   else if (spec.choices) option.choices([...spec.choices])
-  if (spec.required) option.makeOptionMandatory()
   option.hideHelp(isHidden)
   command.addOption(option)
 }
@@ -81,7 +89,8 @@ function openContext(io: Io, globals: Globals): Context {
   let api: Promise<Api> | undefined
   async function open(): Promise<Api> {
     const { connect } = await import('../client/login.ts')
-    const opened = await connect(globals, io)
+    const say = (url: string) => screen.note(`Control plane: ${cleanText(url)}`)
+    const opened = await connect(globals, io, say)
     if (!screen.live) return opened
     const { spinWhileAsking } = await import('../progress/live.ts')
     return spinWhileAsking(opened, io.stderr)
@@ -105,6 +114,23 @@ function unknownCommand(parent: Command, word: string): CliError {
   return usage(`unknown command '${name}'`, suggest(word, visible, 'commands'))
 }
 
+/** How each command's arguments are shown; commander itself requires none. */
+const shownArguments = new WeakMap<Command, string>()
+
+const flagName = ({ flags }: FlagSpec): string =>
+  (/--([a-z-]+)/.exec(flags)?.[1] ?? '').replace(/-([a-z])/g, (_, letter: string) =>
+    letter.toUpperCase(),
+  )
+
+/** Everything that is missing, in one message. */
+function requireAll(spec: CommandSpec, args: readonly string[], flags: Flags): void {
+  const words = spec.args?.startsWith('<') && args.length === 0 ? [spec.args] : []
+  const missing = (spec.flags ?? []).filter((one) => one.required && !(flagName(one) in flags))
+  const all = [...words, ...missing.map((one) => one.flags.replace(/^-\w, /, ''))]
+  if (all.length === 0) return
+  throw usage(`missing: ${all.join(', ')}`, `berth help ${spec.path} shows what it takes`)
+}
+
 type Finish = (code: number) => void
 
 /** One run of the client, as its commands need it. */
@@ -121,7 +147,10 @@ function addCommand(parent: Command, spec: CommandSpec, call: Call): void {
   const isDefault = second !== undefined && GROUPS[first]?.fallback === second
   const command = parent.command(second ?? first, { hidden: spec.hidden === true, isDefault })
   command.description(spec.summary)
-  if (spec.args) command.argument(spec.args)
+  // required ones are checked below, together with the flags
+  if (spec.args) command.argument(spec.args.replace(/^<(.*)>$/, '[$1]'))
+  shownArguments.set(command, spec.args ?? '')
+  if (spec.args) command.usage(`[flags] ${spec.args}`)
   if (isDefault) command.allowExcessArguments() // refused below, with a better message
   const takesWords = spec.args !== undefined
   for (const flag of spec.flags ?? []) addFlag(command, flag)
@@ -132,6 +161,7 @@ function addCommand(parent: Command, spec: CommandSpec, call: Call): void {
       throw unknownCommand(parent, command.args[0])
     }
     const flags = mergedFlags(command)
+    requireAll(spec, command.args, flags)
     const globals = readGlobals(flags)
     const run = await spec.load()
     const invocation = { args: command.args, rest: call.rest, flags, globals }
@@ -177,11 +207,8 @@ function addHelp(program: Command, io: Io): void {
 
 /** 'tasks log [id]' without commander's own '[options]' and aliases, which every line would have. */
 const subcommandTerm = (command: Command): string => {
-  const words = command.registeredArguments.map((one) => {
-    const name = `${one.name()}${one.variadic ? '...' : ''}`
-    return one.required ? `<${name}>` : `[${name}]`
-  })
-  return [command.name(), ...words].join(' ')
+  const words = shownArguments.get(command) ?? ''
+  return `${command.name()} ${words}`.trimEnd()
 }
 
 function buildProgram(call: Call): Command {
@@ -204,7 +231,7 @@ function buildProgram(call: Call): Command {
     })
     .option('--version', 'Show the version')
   addGlobals(program)
-  program.addHelpText('after', '\nExit codes: berth help exit-codes')
+  program.addHelpText('after', `\n${LOG_AND_LOGS}\n\nExit codes: berth help exit-codes`)
   const groups = new Map<string, Command>()
   for (const spec of COMMANDS) {
     const [first = '', second] = spec.path.split(' ')
@@ -214,6 +241,10 @@ function buildProgram(call: Call): Command {
   }
   addHelp(program, io)
   addOverview(program, io, finish)
+  for (const command of program.commands) {
+    const title = Object.keys(HELP_GROUPS).find((one) => HELP_GROUPS[one]?.includes(command.name()))
+    command.helpGroup(`${title ?? 'More'}:`)
+  }
   return program
 }
 
@@ -244,7 +275,33 @@ function fromCommander(error: CommanderError): CliError | null {
   return usage(first.replace(/^error: /, ''), hint ?? 'berth help COMMAND shows what it takes')
 }
 
-async function reportError(error: unknown, argv: readonly string[], io: Io): Promise<ExitCode> {
+/** One line with what programs need; nothing if the command has printed data already. */
+async function printJsonError(error: CliError, io: Io): Promise<void> {
+  const { message, hint = null, exitCode } = error
+  const { code = null, status = null, details = {} } = error as Partial<ApiFailure>
+  const requestId = details.request_id ?? null
+  const shown = { message, hint, exit_code: exitCode, code, status, request_id: requestId }
+  await io.stdout.write(`${toJson({ error: shown })}\n`)
+}
+
+/** Whether anything was printed as data. */
+function watchOutput(io: Io): { watched: Io; hasPrinted: () => boolean } {
+  let hasPrinted = false
+  const stdout: Io['stdout'] = Object.assign(Object.create(io.stdout), {
+    write(data: string | Uint8Array) {
+      hasPrinted ||= data.length > 0
+      return io.stdout.write(data)
+    },
+  })
+  return { watched: { ...io, stdout }, hasPrinted: () => hasPrinted }
+}
+
+async function reportError(
+  error: unknown,
+  argv: readonly string[],
+  io: Io,
+  hasPrinted: boolean,
+): Promise<ExitCode> {
   const known = error instanceof CommanderError ? fromCommander(error) : error
   if (known === null) return EXIT.done
   const color = !argv.includes('--no-color')
@@ -259,6 +316,7 @@ async function reportError(error: unknown, argv: readonly string[], io: Io): Pro
           known,
         )
   await screen.fail(reported)
+  if (argv.includes('--json') && !hasPrinted) await printJsonError(reported, io)
   if (io.env.BERTH_DEBUG === '1') {
     for (let one: unknown = reported; one instanceof Error; one = one.cause) {
       await screen.say(one.stack ?? one.message)
@@ -294,11 +352,12 @@ export async function run(argv: readonly string[], io: Io): Promise<number> {
   const finish = (result: number) => {
     code = result
   }
-  const program = buildProgram({ io, finish, rest })
+  const { watched, hasPrinted } = watchOutput(io)
+  const program = buildProgram({ io: watched, finish, rest })
   try {
     await program.parseAsync(own, { from: 'user' })
     return code
   } catch (error) {
-    return reportError(error, argv, io)
+    return reportError(error, own, io, hasPrinted())
   }
 }

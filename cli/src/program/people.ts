@@ -41,6 +41,26 @@ export const PEOPLE: readonly CommandSpec[] = [
     load: async () => (await import('../commands/people/login.ts')).whoami,
   },
   {
+    path: 'context list',
+    summary: 'List the control planes that you are logged in to',
+    examples: ['berth context', 'berth context list --json'],
+    load: async () => (await import('../commands/people/contexts.ts')).contextList,
+  },
+  {
+    path: 'context use',
+    summary: 'Choose the control plane for later commands',
+    args: '<url>',
+    examples: ['berth context use deploy.example.com'],
+    load: async () => (await import('../commands/people/contexts.ts')).contextUse,
+  },
+  {
+    path: 'context remove',
+    summary: 'Log out of a control plane and forget it',
+    args: '<url>',
+    examples: ['berth context remove deploy.example.com'],
+    load: async () => (await import('../commands/people/contexts.ts')).contextRemove,
+  },
+  {
     path: 'orgs list',
     summary: 'List your organizations',
     examples: ['berth orgs', 'berth orgs --json'],

@@ -84,6 +84,11 @@ export const GROUPS: Readonly<Record<string, GroupSpec>> = {
     summary: 'Manage credentials of image registries',
     fallback: 'list',
   },
+  context: {
+    aliases: ['contexts'],
+    summary: 'List, choose and remove control planes',
+    fallback: 'list',
+  },
   orgs: { aliases: ['org'], summary: 'List your organizations and choose one', fallback: 'list' },
   prs: { aliases: ['pr'], summary: 'List pull requests and approve forks', fallback: 'list' },
   ssh: {
@@ -99,6 +104,28 @@ export const GROUPS: Readonly<Record<string, GroupSpec>> = {
   token: { aliases: ['tokens'], summary: 'Manage personal access tokens', fallback: 'list' },
   mcp: { aliases: [], summary: 'Run the MCP server for AI assistants', fallback: 'serve' },
 }
+
+/** The commands of `berth help`, by what a user wants to do. */
+export const HELP_GROUPS: Readonly<Record<string, readonly string[]>> = {
+  Deploy: ['up', 'deploy', 'rollback', 'restart', 'stop', 'start', 'open'],
+  'See what happened': ['diagnose', 'tasks', 'logs', 'actions', 'artifacts', 'ssh'],
+  'Projects and environments': [
+    'projects',
+    'envs',
+    'vars',
+    'prs',
+    'backup',
+    'registry',
+    'link',
+    'unlink',
+  ],
+  'The service file': ['config'],
+  'Servers and people': ['server', 'user', 'orgs', 'token'],
+  'This client': ['login', 'logout', 'whoami', 'context', 'mcp', 'api', 'completion', 'help'],
+}
+
+export const LOG_AND_LOGS =
+  "berth log (tasks log) shows what a deployment did. berth logs shows what the environment's services write."
 
 export const RECIPE: FlagSpec = {
   flags: '--recipe <recipe>',

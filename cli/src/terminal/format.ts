@@ -23,12 +23,13 @@ export function formatStepDuration(ms: number): string {
   return tenths < 600 ? `${(tenths / 10).toFixed(1)}s` : formatDuration(ms)
 }
 
-/** 4 min, 2 h, 14 days. */
+/** 4 min, 2 h, 14 days: rounded to the nearest, so 59.6 min is 1 h. */
 export function formatSpan(ms: number): string {
-  if (ms < MINUTE) return `${Math.max(0, Math.floor(ms / SECOND))} s`
-  if (ms < HOUR) return `${Math.floor(ms / MINUTE)} min`
-  if (ms < 2 * DAY) return `${Math.floor(ms / HOUR)} h`
-  return `${Math.floor(ms / DAY)} days`
+  const of = (unit: number): number => Math.max(0, Math.round(ms / unit))
+  if (of(SECOND) < 60) return `${of(SECOND)} s`
+  if (of(MINUTE) < 60) return `${of(MINUTE)} min`
+  if (of(HOUR) < 48) return `${of(HOUR)} h`
+  return `${of(DAY)} days`
 }
 
 export function formatAgo(time: string | null, now: number): string {

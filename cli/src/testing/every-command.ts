@@ -25,6 +25,7 @@ interface Row {
 
 const HERE = ['-p', 'shop', '-e', 'pr-42']
 const SHOP = ['-p', 'shop']
+const REPO = ['--repo', 'git@github.com:acme/shop.git']
 const STORAGE = [
   ...['--endpoint', 'https://s3.example.com', '--bucket', 'backups', '--prefix', 'berth'],
   ...['--access-key-id', 'AKIA1'],
@@ -47,6 +48,36 @@ export const ROWS: Record<string, Row> = {
   whoami: {
     pipe: /^7\tAda Lovelace\tada@example\.com\t/,
     shown: /Ada Lovelace <ada@example.com> {2}at/,
+  },
+  up: {
+    args: [...HERE, ...REPO],
+    pipe: /^https:\/\/pr-42\.shop\.example\.com\n$/,
+    shown: /Repository +git@github\.com:acme\/shop\.git +\(named by --repo/,
+    changes: `POST ${TASKS}`,
+    exits: [
+      [0, [...HERE, ...REPO, '--dry-run']],
+      [3, [...HERE, ...REPO], fails],
+      [7, [...HERE, ...REPO, '--timeout', '1s'], runs],
+      [2, [...HERE, ...REPO, '--recipe', 'manual']], // the file has no such section
+      [6, ['-p', 'shop', '--repo', 'https://git.example.com/other.git']],
+    ],
+  },
+  'context list': {
+    pipe: /^$/,
+    shown: /Not logged in anywhere/,
+    offline: true,
+  },
+  'context use': {
+    args: ['deploy.example.com'],
+    pipe: /^$/,
+    shown: /no context 'deploy\.example\.com'/,
+    offline: true,
+  },
+  'context remove': {
+    args: ['deploy.example.com'],
+    pipe: /^$/,
+    shown: /no context 'deploy\.example\.com'/,
+    offline: true,
   },
   deploy: {
     args: HERE,

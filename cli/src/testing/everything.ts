@@ -1,5 +1,5 @@
 // A peer that answers every request the client can send, for tests that go through all commands.
-import { chmodSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Artifact, Diagnostics } from '@berth/shared/api'
 import { temporaryFolder } from './berth.ts'
@@ -212,6 +212,11 @@ export async function startEverything(): Promise<Everything> {
   chmodSync(join(folder, 'ssh'), 0o755)
   writeFileSync(join(folder, 'key.pub'), 'ssh-ed25519 AAAATEST ada\n')
   writeFileSync(join(folder, '.service.yml'), SERVICE_FILE)
+  // as small as git takes it
+  for (const name of ['objects', 'refs/heads']) {
+    mkdirSync(join(folder, '.git', name), { recursive: true })
+  }
+  writeFileSync(join(folder, '.git/HEAD'), 'ref: refs/heads/checkout-v2\n')
   const PATH = `${folder}:${process.env.PATH}`
   return {
     peer,

@@ -3,6 +3,7 @@
 // token.
 import { z } from 'zod'
 import { FORGE_API } from '../limits/forges.ts'
+import { RECIPES } from '../task.ts'
 import { PROVIDERS } from '../webhook.ts'
 import { Id, Paging, Person, Time } from './fields.ts'
 
@@ -50,6 +51,8 @@ export const RepositoryCheck = z.object({
   service_file: z
     .object({
       found: z.boolean(),
+      /** The recipes whose section it has; empty if it cannot be read. */
+      recipes: z.array(z.enum(RECIPES)).default([]),
       errors: z.array(z.object({ line: z.int(), code: z.string(), message: z.string() })),
     })
     .nullable(),

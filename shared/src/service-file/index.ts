@@ -17,6 +17,7 @@ export {
   type Range,
   WARNING_CODES,
 } from './problem.ts'
+export { readProcfile } from './procfile.ts'
 export { readServiceFile } from './read.ts'
 export { expandReferences, type Reference, referencesIn } from './references.ts'
 export { type Route, routes } from './routes.ts'

@@ -19,6 +19,8 @@ import { cleanText } from '../../terminal/text.ts'
 export interface WaitChoice {
   timeoutMs: number
   showLog: boolean
+  /** The caller prints the data itself. */
+  hasData?: true
 }
 
 interface DeployOptions {
@@ -152,7 +154,7 @@ export async function startTask(
 }
 
 /** The newest deployment that is queued or running, else the last one that ended. */
-async function findTask(api: Api, target: Target): Promise<Finished> {
+export async function findTask(api: Api, target: Target): Promise<Finished> {
   const path = `/api/environments/${target.environment.id}/tasks`
   const active = { status: ['queued', 'running'], per_page: 1 }
   for (const query of [active, { per_page: 1 }]) {
@@ -198,7 +200,8 @@ export async function waitAndReport(
   if (isAction && !hasLog && finished.task.status === 'succeeded') {
     await printOutput(context, api, task.id)
   }
-  return reportVerdict(context, api, target, finished, { hasLog, hasData: hasLog || isAction })
+  const hasData = hasLog || isAction || choice.hasData === true
+  return reportVerdict(context, api, target, finished, { hasLog, hasData })
 }
 
 /** Waits for a started task, or says how to watch it. */

@@ -119,6 +119,19 @@ async function reportNothing(context: Context, target: Target): Promise<void> {
   await context.screen.note(`${what} in ${cleanText(targetName(target))}; ${other}`)
 }
 
+/** Before a connection is made, which would only find nothing. */
+export function requireServices(target: Target, words: readonly string[]): void {
+  const known = target.environment.services.map(({ name }) => name)
+  const unknown = words.find((word) => !known.includes(word))
+  // before the first deployment the names are not known
+  if (unknown === undefined || known.length === 0) return
+  throw new CliError(
+    EXIT.notFound,
+    `no service '${unknown}' in ${targetName(target)}`,
+    `services: ${known.join(', ')}`,
+  )
+}
+
 function explain(error: unknown, target: Target): unknown {
   if (!(error instanceof CliError) || !/is not reachable from here/.test(error.message))
     return error
@@ -133,6 +146,7 @@ async function performLogs(options: LogsOptions, context: Context): Promise<Exit
   const request = requestOf(options, io.now())
   const api = await context.connect()
   const target = await findTarget(api, context, 'read')
+  requireServices(target, options.services)
   const { environment } = target
   const place = { server: environment.server, environmentId: environment.id }
   const onLost = (reason: string) => screen.note(`${cleanText(reason)}; trying again`)

@@ -67,6 +67,18 @@ async function performLogin(options: LoginOptions, context: Context): Promise<Ex
   if (options.withToken && io.stdin.isTTY) {
     throw usage('--with-token reads the token from stdin, which is a terminal', WITH_TOKEN)
   }
+  const raw = await logIn(baseUrl, options, context)
+  if (io.env.BERTH_TOKEN || io.env.BERTH_TOKEN_FILE) {
+    await screen.warn('BERTH_TOKEN or BERTH_TOKEN_FILE is set and is used instead of it')
+  }
+  if (screen.json) await screen.printJson(raw)
+  return EXIT.done
+}
+
+/** Stores a login that the server has verified; the answer is the user, as the API shows it. */
+async function logIn(baseUrl: string, options: LoginOptions, context: Context): Promise<unknown> {
+  const { io, globals, screen } = context
+  const path = credentialsPath(io.env)
   const given = options.withToken
     ? checkToken(await io.stdin.read(CLIENT.tokenBytes * 2), 'stdin')
     : null
@@ -89,11 +101,13 @@ async function performLogin(options: LoginOptions, context: Context): Promise<Ex
   const mark = screen.err.paint('green', '✓')
   await screen.note(`${mark} Logged in to ${baseUrl} as ${cleanText(`${me.name} (${me.email})`)}`)
   await screen.note(`  Token saved in ${path}`)
-  if (io.env.BERTH_TOKEN || io.env.BERTH_TOKEN_FILE) {
-    await screen.warn('BERTH_TOKEN or BERTH_TOKEN_FILE is set and is used instead of it')
-  }
-  if (screen.json) await screen.printJson(raw)
-  return EXIT.done
+  return raw
+}
+
+/** One approval for everything that `up` may have to do; the server leaves out what the role cannot use. */
+export const logInForUp = async (baseUrl: string, context: Context): Promise<void> => {
+  const options = { withToken: false, scopes: [...SCOPES, 'admin'], name: undefined, browser: true }
+  await logIn(baseUrl, options, context)
 }
 
 /** Always shows address and code, because the user cannot continue without them. */
@@ -149,7 +163,7 @@ async function performLogout(options: { all: boolean }, context: Context): Promi
 }
 
 /** Ends a login created here on the server. A token that was passed in may be in use elsewhere and stays valid. */
-async function endLogin(baseUrl: string, entry: Entry, context: Context): Promise<void> {
+export async function endLogin(baseUrl: string, entry: Entry, context: Context): Promise<void> {
   const { io, globals, screen } = context
   if (entry.refresh_token === null) {
     await screen.note(`Logged out of ${baseUrl}`)

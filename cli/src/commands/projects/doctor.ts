@@ -1,6 +1,7 @@
 // Judges what a project needs: takes facts, returns a verdict for each, and a remedy for every ✗. Pure; the clock is an
 // argument. A fact that could not be checked counts as failed.
 
+import type { Recipe } from '@berth/shared'
 import type {
   Delivery,
   ProjectDetail,
@@ -79,6 +80,50 @@ export function checkServiceFile(found: RepositoryCheck): Check {
   const rest = more.length === 0 ? '' : ` (and ${more.length} more)`
   const text = `line ${first.line}: ${first.message}${rest}`
   return bad(name, text, 'berth config validate shows all of it')
+}
+
+/** What a recipe cannot do without, by the names that agents give. */
+const RECIPE_PARTS = { docker: ['docker', 'git'], manual: ['git', 'users'] } as const
+
+/** Why a server cannot run a recipe, in its own words; '' if it does not say. */
+export function recipeReason(server: Pick<Server, 'parts'>, recipe: Recipe): string {
+  const missing = RECIPE_PARTS[recipe].map((name) => server.parts.find((one) => one.name === name))
+  return missing.find((one) => one?.version === null)?.reason ?? ''
+}
+
+/** Recipe, file and engine must fit together before the first deployment. `servers`: those that could be read. */
+export function checkRecipe(
+  found: RepositoryCheck | null,
+  project: Pick<ProjectDetail, 'name' | 'default_recipe'>,
+  servers: readonly Pick<Server, 'name' | 'recipes' | 'parts'>[],
+): Check {
+  const name = 'recipe'
+  const recipe = project.default_recipe
+  const other = recipe === 'docker' ? 'manual' : 'docker'
+  const sections = found?.service_file?.found ? found.service_file.recipes : []
+  const edit = (wanted: string): string => `berth project edit ${project.name} --recipe ${wanted}`
+  if (sections.length > 0 && !sections.includes(recipe)) {
+    const text = `the project uses the ${recipe} recipe, and .service.yml has only '${other}:'`
+    return bad(name, text, edit(other))
+  }
+  // a server that has not told yet is no reason to worry
+  const unable = servers.find(({ recipes }) => recipes.length > 0 && !recipes.includes(recipe))
+  if (!unable) {
+    const known = sections.length > 0 ? ', which .service.yml has' : ''
+    const where = servers.map((server) => server.name).join(', ')
+    return good(name, `${recipe}${known}${where === '' ? '' : `, and ${where} can run it`}`)
+  }
+  const reason = recipeReason(unable, recipe)
+  const text = `${unable.name} cannot run the ${recipe} recipe${reason ? `: ${reason}` : ''}`
+  const isOther =
+    unable.recipes.includes(other) && (sections.length === 0 || sections.includes(other))
+  const install = recipe === 'docker' ? `install Docker on ${unable.name}` : `run its agent as root`
+  const remedy = isOther
+    ? sections.includes(other)
+      ? `${edit(other)}, or ${install}`
+      : `berth config init --recipe ${other} --force, then ${edit(other)}; or ${install}`
+    : `${install}, or choose another server: berth project edit ${project.name} --server SERVER`
+  return bad(name, text, remedy)
 }
 
 export function checkAddress(

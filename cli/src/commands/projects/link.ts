@@ -1,5 +1,5 @@
-// berth link, unlink: the project and environment that a folder means. The file names what, never where: it comes with
-// the checkout, so its author could choose any address in it.
+// berth link, unlink: the project and environment that a folder means, and on which control plane. The file comes with
+// the checkout, so its address counts only for users who are logged in there.
 import { mkdir, rmdir, unlink as unlinkFile, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { Environment } from '@berth/shared/api'
@@ -30,7 +30,7 @@ async function performLink(_: unknown, context: Context): Promise<ExitCode> {
     environment = matchEnvironment(word, items, project.name, 'change').identifier
   }
   const path = join((await findRoot(io.cwd)) ?? io.cwd, '.berth', 'project.json')
-  const link = { project: project.name, environment }
+  const link = { project: project.name, environment, url: api.baseUrl }
   await writeLink(path, link)
   const name = environment === null ? project.name : `${project.name} / ${environment}`
   await screen.note(`${screen.err.paint('green', '✓')} Linked to ${cleanText(name)} in ${path}`)

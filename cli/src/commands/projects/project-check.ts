@@ -26,6 +26,7 @@ import {
   checkDiskSpace,
   checkForge,
   checkLimit,
+  checkRecipe,
   checkRepository,
   checkServiceFile,
   checkSshPort,
@@ -68,13 +69,24 @@ async function look(name: string, work: () => Promise<Check | Check[]>): Promise
   }
 }
 
-async function lookAtRepository(api: Api, project: ProjectDetail): Promise<Check[]> {
+async function lookAtRepository(api: Api, project: ProjectDetail): Promise<RepositoryCheck> {
   const path = `/api/projects/${project.id}/repository_check`
-  const { value } = await api.post(path, RepositoryCheck, {
-    idempotencyKey: randomUUID(),
-    expect: 200,
-  })
-  return [checkRepository(value, project), checkServiceFile(value)]
+  const options = { idempotencyKey: randomUUID(), expect: 200 }
+  return (await api.post(path, RepositoryCheck, options)).value
+}
+
+/** Compares what both looks found; a server that cannot be read is reported by its own check. */
+async function lookAtRecipe(
+  api: Api,
+  project: ProjectDetail,
+  repository: Promise<RepositoryCheck>,
+): Promise<Check> {
+  const found = await repository.catch(() => null)
+  const servers = await Promise.all(
+    project.servers.map(({ id }) => api.get(`/api/servers/${id}`, Server).catch(() => null)),
+  )
+  const known = servers.flatMap((one) => (one ? [one.value] : []))
+  return checkRecipe(found, project, known)
 }
 
 async function lookAtWebhook(api: Api, project: ProjectDetail, now: number): Promise<Check> {
@@ -134,11 +146,16 @@ async function performProjectCheck(
   const { id } = await findProject(api, { ...context, globals }, 'read')
   const { value: project } = await api.get(`/api/projects/${id}`, ProjectDetail)
   const now = io.now()
+  const repository = lookAtRepository(api, project)
   const looks = await Promise.all([
     ...project.servers.map((server) =>
       look(`server ${server.name}`, () => lookAtServer(api, server.id, now)),
     ),
-    look('repository', () => lookAtRepository(api, project)),
+    look('repository', async () => {
+      const found = await repository
+      return [checkRepository(found, project), checkServiceFile(found)]
+    }),
+    look('recipe', () => lookAtRecipe(api, project, repository)),
     look('DNS', () => lookAtAddress(project)),
     look('forge', () => lookAtForge(api, project, now)),
     look('environments', () => lookAtLimit(api, project)),

@@ -1,10 +1,16 @@
 // berth projects: list, show, create.
 import { randomUUID } from 'node:crypto'
+import { join } from 'node:path'
+import { RECIPES, type Recipe } from '@berth/shared'
 import { Project, ProjectCreate, ProjectDetail, Server } from '@berth/shared/api'
+import { FILE_NAME, readServiceFile } from '@berth/shared/service-file'
+import { findRoot, normalizeRepoUrl, readRemotes } from '../../client/repository.ts'
 import { findProject, matchNamed } from '../../client/resolve.ts'
 import { type Context, compose, flagList, flagText, type Invocation } from '../../context.ts'
+import { chooseDraft, detect } from '../../detect/detect.ts'
 import { EXIT, type ExitCode, usage } from '../../terminal/exit.ts'
 import { cleanText } from '../../terminal/text.ts'
+import { readLook, readSmall } from '../config/folder.ts'
 
 async function performProjectsList(_: unknown, context: Context): Promise<ExitCode> {
   const api = await context.connect()
@@ -97,11 +103,13 @@ const FLAGS: Record<string, string> = {
   hostname: '--hostname',
 }
 
-/** The first field that violates the contract, by the flag that set it. */
+/** Every field that violates the contract, by the flag that set it. */
 export function invalidInput(issues: readonly { path: PropertyKey[]; message: string }[]): Error {
-  const [issue] = issues
-  const field = String(issue?.path[0] ?? '')
-  return usage(`${FLAGS[field] ?? field} is not valid: ${issue?.message}`)
+  const said = issues.map(({ path, message }) => {
+    const field = String(path[0] ?? '')
+    return `${FLAGS[field] ?? field} is not valid: ${message}`
+  })
+  return usage(said.join('; '))
 }
 
 async function performProjectCreate(
@@ -112,8 +120,14 @@ async function performProjectCreate(
   const api = await context.connect()
   const { items: servers } = await api.list('/api/servers', Server, { query: { per_page: 100 } })
   const chosen = options.servers.map((word) => matchNamed(word, servers, 'server', 'change'))
+  const body = { ...options.body, server_ids: chosen.map((server) => server.id) }
+  const fitting = body.default_recipe ? null : await recipeHere(body.repo_url, chosen[0], context)
+  if (fitting) {
+    body.default_recipe = fitting.recipe
+    await screen.note(cleanText(`Recipe ${fitting.recipe}: ${fitting.why} (--recipe changes it)`))
+  }
   const { value: project, raw } = await api.post('/api/projects', ProjectDetail, {
-    body: { ...options.body, server_ids: chosen.map((server) => server.id) },
+    body,
     idempotencyKey: randomUUID(),
     expect: 201,
   })
@@ -127,6 +141,29 @@ async function performProjectCreate(
     )
   } else for (const line of nextSteps(project, raw)) await screen.print(line)
   return EXIT.done
+}
+
+/** The recipe of the checkout in this folder, if the project is made for its repository; null: nothing is known. */
+async function recipeHere(
+  repo: string,
+  server: Server | undefined,
+  { io }: Context,
+): Promise<{ recipe: Recipe; why: string } | null> {
+  const remotes = await readRemotes(io.cwd)
+  if (!remotes.some((one) => normalizeRepoUrl(one) === normalizeRepoUrl(repo))) return null
+  const root = (await findRoot(io.cwd)) ?? io.cwd
+  const supported = server?.recipes.length ? server.recipes : undefined
+  const text = await readSmall(join(root, FILE_NAME))
+  if (text !== null) {
+    const { file } = readServiceFile(text)
+    const own = RECIPES.filter((recipe) => file?.[recipe])
+    const recipe = own.find((one) => supported?.includes(one) ?? true) ?? own[0]
+    return recipe === undefined ? null : { recipe, why: `${FILE_NAME} here has it` }
+  }
+  const detection = detect(await readLook(root))
+  const choice = chooseDraft(detection, undefined, supported)
+  if ('missing' in choice || choice.draft.problem !== null) return null
+  return { recipe: choice.draft.recipe, why: `fits ${detection.title}` }
 }
 
 /** What the user must do elsewhere. Only this answer contains the webhook's secret. */

@@ -1,6 +1,6 @@
 // berth prs: list, approve. An approval is for one exact commit; the server refuses it after a push in between.
 import { randomUUID } from 'node:crypto'
-import { Commit, PullRequest, PullRequestApproved } from '@berth/shared/api'
+import { Commit, CommitPrefix, PullRequest, PullRequestApproved } from '@berth/shared/api'
 import type { Api } from '../../client/api.ts'
 import { findProject } from '../../client/resolve.ts'
 import { type Context, compose, flagText, type Invocation } from '../../context.ts'
@@ -81,8 +81,8 @@ interface PrsApproveOptions {
 
 function parsePrsApprove({ args, flags }: Invocation): PrsApproveOptions {
   const commit = flagText(flags, 'commit')
-  if (commit !== undefined && !Commit.safeParse(commit).success) {
-    throw usage('--commit takes a full SHA of 40 or 64 hex digits', 'git rev-parse HEAD prints one')
+  if (commit !== undefined && !CommitPrefix.safeParse(commit).success) {
+    throw usage('--commit takes a SHA, or its first 7 or more hex digits')
   }
   return { number: parseCount('NUMBER', (args[0] ?? '').replace(/^#/, ''), 2_147_483_647), commit }
 }
@@ -93,8 +93,13 @@ async function chooseCommit(
   found: PullRequest,
   context: Context,
 ): Promise<string> {
-  if (commit !== undefined) return commit
   const { head_sha: head } = found
+  if (commit !== undefined && Commit.safeParse(commit).success) return commit
+  if (commit !== undefined) {
+    // only the head can be approved, so a few digits are enough to name it
+    if (head?.startsWith(commit)) return head
+    throw usage(`${commit} is not the head of #${number}`, `the head is ${head ?? 'not known yet'}`)
+  }
   if (head === null) throw usage(`the head of #${number} is not known yet`, 'add --commit SHA')
   if (context.globals.yes) return head
   const what = `#${number} "${found.title}" by ${found.author} at ${head}`

@@ -1,6 +1,6 @@
 // Reads a project's repository with the project's own key, outside any transaction, and stores the result with the
 // project. The key leaves this file only as a Sensitive for the one call that needs it.
-import { LOOKS, Sensitive } from '@berth/shared'
+import { LOOKS, RECIPES, type Recipe, Sensitive } from '@berth/shared'
 import { type Problem, readServiceFile } from '@berth/shared/service-file'
 import type { Context } from '../../context.ts'
 import type { Caller } from '../../domain/core/access.ts'
@@ -75,7 +75,7 @@ export interface RepositoryCheck {
   defaultBranch: string | null
   branchCount: number | null
   /** Null if the repository could not be read that far. */
-  serviceFile: { found: boolean; problems: Problem[] } | null
+  serviceFile: { found: boolean; recipes: Recipe[]; problems: Problem[] } | null
   error: LookFailure | null
 }
 
@@ -104,7 +104,11 @@ export async function checkRepository(
     reachable: true,
     defaultBranch: look.defaultBranch ?? null,
     branchCount: branches.length,
-    serviceFile: file?.ok ? file.serviceFile : sha ? null : { found: false, problems: [] },
+    serviceFile: file?.ok
+      ? file.serviceFile
+      : sha
+        ? null
+        : { found: false, recipes: [], problems: [] },
     error: file && !file.ok ? { code: file.code, message: file.message } : null,
   }
 }
@@ -112,6 +116,10 @@ export async function checkRepository(
 async function readFileAt(ctx: Context, project: Project, sha: string) {
   const read = await ctx.outbound.git.readServiceFile({ ...lookRequest(ctx, project), sha })
   if (!read.ok) return read
-  const problems = read.content ? readServiceFile(read.content).problems : []
-  return { ok: true as const, serviceFile: { found: read.content !== undefined, problems } }
+  if (!read.content) {
+    return { ok: true as const, serviceFile: { found: false, recipes: [], problems: [] } }
+  }
+  const { file, problems } = readServiceFile(read.content)
+  const recipes = RECIPES.filter((recipe) => file?.[recipe])
+  return { ok: true as const, serviceFile: { found: true, recipes, problems } }
 }

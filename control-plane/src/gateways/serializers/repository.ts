@@ -33,6 +33,7 @@ export const serializeRepositoryCheck = (check: CheckView): RepositoryCheck => (
   branch_count: check.branchCount,
   service_file: check.serviceFile && {
     found: check.serviceFile.found,
+    recipes: check.serviceFile.recipes,
     errors: check.serviceFile.problems
       .filter((p) => p.severity === 'error')
       .map(({ line, code, message }) => ({ line, code, message })),
