@@ -1,5 +1,5 @@
 // npm run bench -- logs|latency|output|api|certificates|client|webhooks|subscribers|cutover|deploy|artifacts|agent|
-//   supervisor|log-viewer [--lines 5000000] [--rounds 30] [--projects 1000] [--tasks 1000000] [--per-second 1000]
+//   supervisor|log-viewer|first-app [--lines 5000000] [--rounds 30] [--projects 1000] [--tasks 1000000] [--per-second 1000]
 //   [--subscribers 500] [--redeploys 10] [--recipe manual] [--control] [--peer] [--post-kib 64] [--replicas 3]
 //   [--kills 10] [--mib 1024] [--environments 5] [--seconds 60] [--services 20]
 //
@@ -13,6 +13,7 @@ import { benchCertificates } from './certificates.ts'
 import { benchClient } from './client.ts'
 import { benchCutover } from './cutover.ts'
 import { benchDeploy } from './deploy.ts'
+import { benchFirstApp } from './first-app.ts'
 import { benchSubscribers, benchWebhooks } from './floods.ts'
 import { hasMissed } from './goals.ts'
 import { benchLatency } from './latency.ts'
@@ -51,6 +52,9 @@ switch (positionals[0]) {
     break
   case 'api':
     await benchApi(Number(values.projects), Number(values.tasks))
+    break
+  case 'first-app':
+    await benchFirstApp()
     break
   case 'output':
     await import('./output.ts')
