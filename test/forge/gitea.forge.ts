@@ -192,14 +192,10 @@ test('a pull request is opened, pushed to and merged', async () => {
     return only?.id === comment.id && only.body.includes(second.slice(0, 7)) ? only : undefined
   })
 
-  const merged = await until('the merge', async () => {
-    await gitea.call('POST', `/repos/${REPOSITORY}/pulls/1/merge`, { Do: 'merge' })
-    const { merge_commit_sha } = await gitea.call<{ merge_commit_sha: string }>(
-      'GET',
-      `/repos/${REPOSITORY}/pulls/1`,
-    )
-    return merge_commit_sha
-  })
+  const pull = `/repos/${REPOSITORY}/pulls/1`
+  // Gitea refuses for a moment, until it has checked for conflicts
+  await until('the merge', () => gitea.call('POST', `${pull}/merge`, { Do: 'merge' }))
+  const { merge_commit_sha: merged } = await gitea.call<{ merge_commit_sha: string }>('GET', pull)
   await until('pr-1 to be removed', async () => ((await environment('pr-1')) ? undefined : true))
   await until('the last words of the comment', async () => {
     const [only] = await comments()

@@ -20,6 +20,9 @@ import { until } from '../fixtures/server/installation.ts'
 
 const DAY = FORGE_CONNECTIONS.checkEveryMs * (1 + FORGE_CONNECTIONS.jitter) + 1_000
 
+/** The answer to a connection, or its refusal. */
+type Connected = ProjectForge & Pick<Problem, 'code' | 'detail' | 'errors'>
+
 /** What the tests say to a control plane about its project. */
 class Said {
   readonly fixture: RepositoryFixture
@@ -32,7 +35,7 @@ class Said {
   }
 
   connect(body: object = { token: this.fixture.host.token, ...this.at }) {
-    return this.fixture.cp.call<ProjectForge & Problem>('PUT', this.path, body)
+    return this.fixture.cp.call<Connected>('PUT', this.path, body)
   }
 
   /** Where the forge is; without it, Berth asks every kind. */
@@ -63,7 +66,7 @@ class Said {
 }
 
 const statuses = (forge: ProjectForge): string[] => forge.checks.map((c) => `${c.name} ${c.status}`)
-const problemsOf = ({ body }: { body: Problem }): string[] =>
+const problemsOf = ({ body }: { body: Pick<Problem, 'errors'> }): string[] =>
   (body.errors ?? []).map((one) => `${one.field} ${one.code}`)
 
 describe.each(ENGINES)('connections to forges on %s', (engine) => {

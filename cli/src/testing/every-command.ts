@@ -253,7 +253,7 @@ export const ROWS: Record<string, Row> = {
     args: ['shop'],
     pipe: /^acme\/shop\tgitea\tmain\t/,
     shown: /acme\/shop +gitea +main/,
-    exits: [[4, ['shop', '--connection', '9']]],
+    exits: [[5, ['shop', '--connection', '9']]],
   },
   'registry list': {
     args: SHOP,

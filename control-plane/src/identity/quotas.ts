@@ -4,7 +4,7 @@ import { PEOPLE, REST } from '@berth/shared'
 import type { Clock } from '../clock.ts'
 import type { Config } from '../config.ts'
 import { LOG_PAGES } from '../limits/browser.ts'
-import { REPOSITORY_CHECKS } from '../limits/forges.ts'
+import { FORGE_CONNECTIONS, REPOSITORY_CHECKS } from '../limits/forges.ts'
 import { type Quota, RateLimit, tooMany } from './rate-limit.ts'
 
 /** Stricter than the default, and per user, so that more tokens do not help. */
@@ -38,6 +38,7 @@ export class Quotas {
     links: RateLimit
     /** By user. */
     repositoryChecks: RateLimit
+    forgeCalls: RateLimit
     searches: RateLimit
   }
 
@@ -54,6 +55,7 @@ export class Quotas {
       signIns: new RateLimit(PEOPLE.wrongSignInsPerMinute, now),
       links: new RateLimit(PEOPLE.wrongSignInsPerMinute, now),
       repositoryChecks: new RateLimit(REPOSITORY_CHECKS.perMinute, now),
+      forgeCalls: new RateLimit(FORGE_CONNECTIONS.callsPerMinute, now),
       searches: new RateLimit(LOG_PAGES.searchesPerMinute, now),
     }
   }

@@ -108,6 +108,8 @@ export const COMMIT_STATUSES = {
 export const FORGE_CONNECTIONS = {
   /** One for each forge and team; every token is one more secret to look after. */
   perOrganization: 50,
+  /** Requests of one user that make calls to a forge. */
+  callsPerMinute: 30,
   /** How long a request waits for the delivery that it asked the forge for; below the deadline of requests. */
   deliveryMs: 10 * SECOND,
   /** A look at the database while it waits, in case another replica received the delivery. */

@@ -3,7 +3,7 @@
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import { api, change } from '../../api.ts'
-import { Button, buttonClass } from '../../components/button.tsx'
+import { buttonClass } from '../../components/button.tsx'
 import { CopyField } from '../../components/copy.tsx'
 import { Check, Select, Text } from '../../components/forms/field.tsx'
 import { Form, text } from '../../components/forms/form.tsx'
@@ -129,44 +129,30 @@ const first = (list: readonly Server[]): Server | undefined =>
 
 function Next({ made: { project, connectionId } }: { made: Made }) {
   const id = String(project.id)
-  const [isByHand, doByHand] = useState(false)
-  const open = (
-    <div className="row">
-      <Link to="/projects/$id" params={{ id }} className={buttonClass('main')}>
-        Open {project.name}
-      </Link>
-    </div>
-  )
-  if (!isByHand) {
-    return (
-      <Page title={`${project.name} is created`} trail={<Link to="/">Projects</Link>}>
-        <Forge project={project} reason={undefined} first={connectionId} />
-        <p>
-          Without a token, <Button onClick={() => doByHand(true)}>set it up by hand</Button>
-        </p>
-        <Section title="Check">
-          <CheckRepository id={project.id} />
-        </Section>
-        {open}
-      </Page>
-    )
-  }
   return (
     <Page title={`${project.name} is created`} trail={<Link to="/">Projects</Link>}>
-      <Note kind="warn">Copy it now. You won't see it again. You can regenerate it later.</Note>
-      <Section title="1 Webhook">
-        <p>At the repository's host, add a webhook for pushes and pull requests (JSON).</p>
-        <CopyField label="webhook address" text={project.webhook.url} />
-        <CopyField label="webhook secret" text={project.webhook_secret} />
-      </Section>
-      <Section title="2 Deploy key">
-        <p>For a private repository: add this as a read-only deploy key.</p>
-        <CopyField label="deploy key" text={project.repo_public_key} />
-      </Section>
-      <Section title="3 Check">
+      <Forge project={project} reason={undefined} first={connectionId} />
+      <details open={connectionId === undefined}>
+        <summary>Without a token: set it up by hand</summary>
+        <Note kind="warn">Copy it now. You won't see it again. You can regenerate it later.</Note>
+        <Section title="Webhook">
+          <p>At the repository's host, add a webhook for pushes and pull requests (JSON).</p>
+          <CopyField label="webhook address" text={project.webhook.url} />
+          <CopyField label="webhook secret" text={project.webhook_secret} />
+        </Section>
+        <Section title="Deploy key">
+          <p>For a private repository: add this as a read-only deploy key.</p>
+          <CopyField label="deploy key" text={project.repo_public_key} />
+        </Section>
+      </details>
+      <Section title="Check">
         <CheckRepository id={project.id} />
       </Section>
-      {open}
+      <div className="row">
+        <Link to="/projects/$id" params={{ id }} className={buttonClass('main')}>
+          Open {project.name}
+        </Link>
+      </div>
     </Page>
   )
 }

@@ -64,7 +64,7 @@ export async function createForgeConnection(
   asked: ForgeConnectionPost,
 ): Promise<ForgeConnectionView> {
   requirePermission(caller, organizationId, 'project:write')
-  const found = await findForge(ctx, asked)
+  const found = await findForge(ctx, caller, asked)
   await ensureDataKey(ctx, organizationId)
   const row = await change(ctx, async (c) => {
     requirePermission(caller, organizationId, 'project:write')
@@ -151,7 +151,11 @@ export async function changeForgeConnection(
   const before = await loadForgeConnection(ctx.db, caller, id, 'project:write')
   const token = asked.token ?? storedToken(ctx, before, asked.api_url)
   const { provider, apiUrl: api_url } = before
-  const found = await findForge(ctx, { provider, api_url: asked.api_url ?? api_url, token })
+  const found = await findForge(ctx, caller, {
+    provider,
+    api_url: asked.api_url ?? api_url,
+    token,
+  })
   const row = await change(ctx, async (c) => {
     const current = await loadForgeConnection(c.db, caller, id, 'project:write')
     return replaceToken(ctx, c, caller, current, found)

@@ -2,6 +2,7 @@
 // possible APIs of that host. Turns the refusals of a forge into refusals of the request.
 import { AppError, invalidFields, type Provider, Sensitive } from '@berth/shared'
 import type { Context } from '../../../context.ts'
+import type { Caller } from '../../../domain/core/access.ts'
 import { ForgeError } from '../../../forges/clients/forge.ts'
 import {
   candidateProviders,
@@ -50,10 +51,19 @@ const WELL_KNOWN: Partial<Record<Provider, string>> = {
   bitbucket_cloud: 'https://api.bitbucket.org',
 }
 
-/** Asks the forge who the token belongs to. Uses the network. */
-export async function findForge(ctx: Context, asked: AskedForge): Promise<FoundForge> {
+/** Each request makes several calls to an address that the caller named. */
+export const countForgeCall = (ctx: Context, caller: Caller): void =>
+  ctx.quotas.narrow.forgeCalls.take(`user ${caller.userId}`)
+
+/** Asks the forge who the token belongs to, after the caller was found to be allowed to. Uses the network. */
+export async function findForge(
+  ctx: Context,
+  caller: Caller,
+  asked: AskedForge,
+): Promise<FoundForge> {
   const token = new Sensitive(asked.token)
   const candidates = candidatesOf(ctx, asked)
+  countForgeCall(ctx, caller)
   let last: { error: ForgeError; provider: Provider } | undefined
   for (const candidate of candidates) {
     const place = { ...candidate, token }

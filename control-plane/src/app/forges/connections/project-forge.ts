@@ -40,7 +40,7 @@ import {
   saveConnection,
   viewConnections,
 } from './connections.ts'
-import { type FoundForge, findForge, refusalOf } from './finding.ts'
+import { countForgeCall, type FoundForge, findForge, refusalOf } from './finding.ts'
 import { inspectSetup, installSetup, type Looked, type Removed, removeSetup } from './installing.ts'
 import { openConnected, placeOf } from './opening.ts'
 
@@ -72,14 +72,23 @@ type Chosen =
   | { kind: 'new'; place: FoundForge }
 type Place = Omit<FoundForge, 'account'>
 
-async function choose(ctx: Context, project: Project, asked: ProjectForgePut): Promise<Chosen> {
+async function choose(
+  ctx: Context,
+  caller: Caller,
+  project: Project,
+  asked: ProjectForgePut,
+): Promise<Chosen> {
   if (!('connection_id' in asked)) {
-    return { kind: 'new', place: await findForge(ctx, { ...asked, repo_url: project.repoUrl }) }
+    const place = await findForge(ctx, caller, { ...asked, repo_url: project.repoUrl })
+    return { kind: 'new', place }
   }
   const id = asked.connection_id
   const connection = await findUsableConnection(ctx.db, project.organizationId, id)
   const place = connection && placeOf(ctx, connection)
-  if (connection && place) return { kind: 'stored', connection, place }
+  if (connection && place) {
+    countForgeCall(ctx, caller)
+    return { kind: 'stored', connection, place }
+  }
   const message = connection
     ? 'Its token cannot be read any more. Give the token again.'
     : 'This connection does not exist in the organization.'
@@ -136,7 +145,7 @@ export async function connectProject(
   if (project.status === 'deleting') {
     throw new AppError('project_deleting', `${project.name} is being deleted.`)
   }
-  const chosen = await choose(ctx, project, asked)
+  const chosen = await choose(ctx, caller, project, asked)
   const { client, repository } = await findRepository(ctx, project, chosen)
   await ensureDataKey(ctx, project.organizationId)
   const setup = await change(ctx, (c) => saveChoice(ctx, c, caller, projectId, chosen, repository))
@@ -292,6 +301,7 @@ export async function checkProjectForge(
   const project = await loadProject(ctx.db, caller, projectId, 'project:write')
   const opened = await openSetup(ctx, project)
   if (!opened) throw notConnected()
+  countForgeCall(ctx, caller)
   await change(ctx, async (c) => {
     const subject: [string, number] = ['project', projectId]
     await auditCaller(c, caller, project.organizationId, 'project.forge_check', subject)

@@ -7,7 +7,7 @@ import { normaliseAddress } from '../../../domain/forges/repository-match.ts'
 import { ForgeError, type ListedRepository } from '../../../forges/clients/forge.ts'
 import { listRepositoryUrls, updateConnection } from '../../../store/forges/connections.ts'
 import { loadForgeConnection } from '../../core/access.ts'
-import { refusalOf } from './finding.ts'
+import { countForgeCall, refusalOf } from './finding.ts'
 import { placeOf } from './opening.ts'
 
 export interface RepositoryView extends ListedRepository {
@@ -36,6 +36,7 @@ export async function listForgeRepositories(
   if (!place) {
     throw new AppError('forge_unreachable', 'The token cannot be read any more. Give it again.')
   }
+  countForgeCall(ctx, caller)
   try {
     const page = await ctx.outbound.openAccount(place).listRepositories(asked)
     const urls = await listRepositoryUrls(ctx.db, connection.organizationId)

@@ -72,7 +72,6 @@ function organizationRoutes(api: Api, ctx: Context): void {
     },
     async (request, reply) => {
       const caller = callerOf(request)
-      ctx.quotas.narrow.repositoryChecks.take(`user ${caller.userId}`)
       const made = await createForgeConnection(ctx, caller, request.params.id, request.body)
       return reply.code(201).send(serializeForgeConnection(made))
     },
@@ -93,7 +92,6 @@ function connectionRoutes(api: Api, ctx: Context): void {
     },
     async (request) => {
       const caller = callerOf(request)
-      ctx.quotas.narrow.repositoryChecks.take(`user ${caller.userId}`)
       return serializeForgeConnection(
         await changeForgeConnection(ctx, caller, request.params.id, request.body),
       )
@@ -130,7 +128,6 @@ function connectionRoutes(api: Api, ctx: Context): void {
     },
     async (request, reply) => {
       const caller = callerOf(request)
-      ctx.quotas.narrow.searches.take(`user ${caller.userId}`)
       const { query, params } = request
       const from = readCursor(query.cursor, ByForge)?.f ?? null
       const asked = { search: query.search ?? '', size: pageSize(query), from }
@@ -173,7 +170,6 @@ function projectRoutes(api: Api, ctx: Context): void {
     },
     async (request) => {
       const caller = callerOf(request)
-      ctx.quotas.narrow.repositoryChecks.take(`user ${caller.userId}`)
       return serializeProjectForge(
         await connectProject(ctx, caller, request.params.id, request.body),
       )
@@ -191,7 +187,6 @@ function projectRoutes(api: Api, ctx: Context): void {
     },
     async (request) => {
       const caller = callerOf(request)
-      ctx.quotas.narrow.repositoryChecks.take(`user ${caller.userId}`)
       return serializeProjectForge(await checkProjectForge(ctx, caller, request.params.id))
     },
   )

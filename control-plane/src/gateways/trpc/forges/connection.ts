@@ -36,7 +36,6 @@ export const forgeRouter = router({
   connect: call
     .input(z.strictObject({ ...Organization, ...ForgeConnectionPost.shape }))
     .mutation(async ({ ctx: { ctx, caller }, input: { organization_id, ...asked } }) => {
-      ctx.quotas.narrow.repositoryChecks.take(`user ${caller.userId}`)
       return serializeForgeConnection(
         await createForgeConnection(ctx, caller, organization_id, asked),
       )
@@ -44,7 +43,6 @@ export const forgeRouter = router({
   change: call
     .input(z.strictObject({ ...Connection, ...ForgeConnectionPatch.shape }))
     .mutation(async ({ ctx: { ctx, caller }, input: { connection_id, ...asked } }) => {
-      ctx.quotas.narrow.repositoryChecks.take(`user ${caller.userId}`)
       return serializeForgeConnection(
         await changeForgeConnection(ctx, caller, connection_id, asked),
       )
@@ -65,7 +63,6 @@ export const forgeRouter = router({
       }),
     )
     .mutation(async ({ ctx: { ctx, caller }, input: { connection_id, ...asked } }) => {
-      ctx.quotas.narrow.searches.take(`user ${caller.userId}`)
       const size = REST.perPage
       const page = await listForgeRepositories(ctx, caller, connection_id, { ...asked, size })
       return { repositories: page.repositories.map(serializeForgeRepository), next: page.next }
@@ -78,11 +75,9 @@ export const forgeRouter = router({
   connectProject: call
     .input(z.strictObject({ project_id: Id, with: ProjectForgePut }))
     .mutation(async ({ ctx: { ctx, caller }, input }) => {
-      ctx.quotas.narrow.repositoryChecks.take(`user ${caller.userId}`)
       return serializeProjectForge(await connectProject(ctx, caller, input.project_id, input.with))
     }),
   checkProject: call.input(Project).mutation(async ({ ctx: { ctx, caller }, input }) => {
-    ctx.quotas.narrow.repositoryChecks.take(`user ${caller.userId}`)
     return serializeProjectForge(await checkProjectForge(ctx, caller, input.project_id))
   }),
   disconnectProject: call
