@@ -1,6 +1,6 @@
 // Limits of the client and of its MCP server. Every number has its reason; times are in
 // milliseconds, sizes in bytes.
-import { DAY, HOUR, KiB, MINUTE, MiB, SECOND } from '@berth/shared/units'
+import { DAY, GiB, HOUR, KiB, MINUTE, MiB, SECOND } from '@berth/shared/units'
 
 /** The client `berth`. */
 export const CLIENT = {
@@ -96,6 +96,13 @@ export const CLIENT = {
   completionCacheMs: 30 * SECOND,
   completionWords: 200,
   portProbeMs: 5 * SECOND,
+  /** Of one `berth copy`; the server has the same limit of bytes. */
+  copyBytes: 16 * GiB,
+  copyEntries: 200_000,
+  /** Folders inside each other. */
+  copyDepth: 64,
+  /** Between lines of progress, if no terminal shows it. */
+  progressMs: 30 * SECOND,
 } as const
 
 /** `berth mcp`: results cost the model's context, and its input is limited too. */

@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { NO_SERVER_SETTINGS, SERVER_SETTINGS } from '../server-settings.ts'
 import { Limits, LimitsPatch } from './ceilings.ts'
-import { Id, Name, Time } from './fields.ts'
+import { Id, Name, Person, Time } from './fields.ts'
 
 const SERVER_STATUSES = [
   'pending',
@@ -162,7 +162,11 @@ export const AgentUpdatesStart = z.strictObject({
 export const Server = ServerRef.extend({
   organization_id: Id,
   status: z.enum(SERVER_STATUSES),
+  /** It takes no new tasks; what runs goes on. */
   paused: z.boolean(),
+  /** Null: not paused, or the server belongs to another organization. */
+  paused_by: Person.nullable().default(null),
+  paused_at: Time.nullable().default(null),
   agent_version: z.string().nullable(),
   /** Older than this control plane. */
   agent_outdated: z.boolean(),

@@ -1,5 +1,6 @@
 // Tasks: one deployment, removal or action of an environment, with its phases and steps.
 import { z } from 'zod'
+import { SERVICE_LOGS } from '../limits/service-logs.ts'
 import { RECIPES, STEP_STATUSES, TASK_STATUSES, TASK_TYPES, TRIGGERS } from '../task.ts'
 import { Id, Paging, Person, Time } from './fields.ts'
 
@@ -108,6 +109,33 @@ export const LogQuery = z.object({
   follow: z.enum(['true', 'false']).optional(),
 })
 export type LogQuery = z.infer<typeof LogQuery>
+
+const ServiceName = z.string().min(1).max(64)
+
+/** Which output of services; every filter is optional. */
+export const ServiceLogQuery = z.object({
+  /** Repeat it for several; absent: all of them. */
+  service: z.union([ServiceName, z.array(ServiceName).max(50)]).optional(),
+  /** Last lines of each service; absent: 1000, or all since `since`. */
+  tail: z.coerce.number().int().min(1).max(SERVICE_LOGS.tailLines).optional(),
+  since: z.iso.datetime({ offset: true }).optional(),
+  until: z.iso.datetime({ offset: true }).optional(),
+  /** `true`: goes on with what is written from now on. */
+  follow: z.enum(['true', 'false']).optional(),
+})
+export type ServiceLogQuery = z.infer<typeof ServiceLogQuery>
+
+/** One line that a service wrote, or the days of the time span that are no longer stored. */
+export const ServiceLogRecord = z.union([
+  z.object({
+    t: z.string(),
+    s: z.enum(['out', 'err']),
+    service: z.string(),
+    task: z.int(),
+    text: z.string(),
+  }),
+  z.object({ kind: z.literal('gone'), service: z.string(), days: z.string() }),
+])
 
 /** One line of a log as application/x-ndjson. */
 export const LogLine = z.object({
