@@ -48,6 +48,8 @@ export const CLIENT = {
   /** Lines to read for the last ones of a step, because parallel steps mix their lines. */
   excerptScanLines: 2_000,
   excerptMs: 10 * SECOND,
+  /** Lines read for the last one of each running step. */
+  lastLinesRead: 50,
   candidates: 5,
   spinnerAfterMs: 150,
   frameMs: 100,
