@@ -121,7 +121,7 @@ function addCommand(parent: Command, spec: CommandSpec, call: Call): void {
   const isDefault = second !== undefined && GROUPS[first]?.fallback === second
   const command = parent.command(second ?? first, { hidden: spec.hidden === true, isDefault })
   command.description(spec.summary)
-  if (spec.args) command.argument(spec.args)
+  for (const word of spec.args?.split(' ') ?? []) command.argument(word)
   if (isDefault) command.allowExcessArguments() // refused below, with a better message
   const takesWords = spec.args !== undefined
   for (const flag of spec.flags ?? []) addFlag(command, flag)

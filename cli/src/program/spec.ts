@@ -16,7 +16,7 @@ export interface CommandSpec {
   /** Words after `berth`. */
   path: string
   summary: string
-  /** "<id>", "[project]". */
+  /** "<id>", "[project]", "<from> <to>". */
   args?: string
   argChoices?: readonly string[]
   flags?: readonly FlagSpec[]

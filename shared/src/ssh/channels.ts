@@ -49,6 +49,8 @@ export class ChannelError extends Error {
 interface Channel {
   id: number
   socket: Duplex | undefined
+  /** Accepted here, while the other side connects. */
+  waiting: Duplex | undefined
   /** What may still be sent. */
   credit: number
   /** What the other side may still send. */
@@ -87,6 +89,7 @@ export class Channels {
       return
     }
     const channel = this.#add(++this.#lastId)
+    channel.waiting = socket
     channel.onRefused = onRefused
     channel.onOpened = () => this.#join(channel, socket)
     socket.pause()
@@ -114,6 +117,7 @@ export class Channels {
     for (const channel of [...this.#channels.values()]) {
       this.#drop(channel)
       channel.socket?.destroy()
+      channel.waiting?.destroy()
       channel.onRefused?.('the session ended')
     }
   }
@@ -122,6 +126,7 @@ export class Channels {
     const channel: Channel = {
       id,
       socket: undefined,
+      waiting: undefined,
       credit: CHANNELS.windowBytes,
       window: CHANNELS.windowBytes,
       onOpened: undefined,
@@ -163,6 +168,7 @@ export class Channels {
       case KIND.close: {
         this.#drop(channel)
         channel.onRefused?.(payload.toString('utf8'))
+        channel.waiting?.destroy()
         if (channel.socket) finish(channel.socket)
         return
       }
@@ -204,6 +210,7 @@ export class Channels {
 
   #join(channel: Channel, socket: Duplex): void {
     channel.socket = socket
+    channel.waiting = undefined
     socket.on('data', (chunk: Buffer) => this.#sendData(channel, chunk))
     socket.on('end', () => {
       if (this.#channels.has(channel.id)) this.#o.send(encode(KIND.end, channel.id))

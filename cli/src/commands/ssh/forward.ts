@@ -6,7 +6,7 @@ import { findTarget, targetName } from '../../client/resolve.ts'
 import { Forwarding, type ForwardTarget } from '../../client/ssh/forward.ts'
 import { type Context, compose, flagText, type Invocation } from '../../context.ts'
 import { CliError, EXIT, usage } from '../../terminal/exit.ts'
-import { cleanText } from '../../terminal/text.ts'
+import { cleanText, toJson } from '../../terminal/text.ts'
 import { parseServices } from '../deployments/logs.ts'
 
 interface Forward extends ForwardTarget {
@@ -89,7 +89,8 @@ async function perform(asked: Forward[], context: Context): Promise<number> {
       const to = `${one.service ?? ''}:${one.port}`
       const name = `${targetName(target)} on ${environment.server.name}`
       if (screen.json) {
-        await screen.printJson({ local, service: one.service ?? null, port: one.port })
+        const document = { local, service: one.service ?? null, port: one.port }
+        await io.stdout.write(`${toJson(document)}\n`) // several ports are several lines
       } else if (!screen.human) {
         await screen.print([from, one.service ?? '-', String(one.port)].join('\t'))
       }
