@@ -97,23 +97,31 @@ export type IssuedSshCertificate = z.infer<typeof IssuedSshCertificate>
 
 /** A certificate that can open a session now, or holds one. */
 export const LiveSshAccess = IssuedSshCertificate.extend({
-  server: ServerRef,
-  /** Its identifier; null: the whole server. */
-  environment: z.string().nullable(),
-  /** What is open on the server, as its agent reported it. */
-  sessions: z.array(
-    z.object({
-      /** What it does: `shell`, `logs`, `forward db:5432`. */
-      verb: z.string(),
-      started_at: Time,
-    }),
-  ),
+  server: ServerRef.meta({ description: 'The server that the certificate is for.' }),
+  environment: z.string().nullable().meta({
+    description: 'Identifier of its environment; null: the whole server.',
+    example: 'pr-42',
+  }),
+  sessions: z
+    .array(
+      z.object({
+        verb: z.string().meta({
+          description: 'What the session does, and where.',
+          example: 'forward db:5432',
+        }),
+        started_at: Time.meta({ description: 'When it began, by the clock of the server.' }),
+      }),
+    )
+    .meta({ description: 'What is open on the server, as its agent reported it.' }),
 })
 export type LiveSshAccess = z.infer<typeof LiveSshAccess>
 
 export const LiveSshQuery = z.object({
-  /** `true`: of every user in organizations whose audit log the caller may read. */
-  everyone: z.enum(['true', 'false']).optional(),
+  everyone: z.enum(['true', 'false']).optional().meta({
+    description:
+      '`true`: of every user, in organizations whose audit log the caller may read (audit:read).',
+    example: 'true',
+  }),
 })
 
 export const IssuedSshQuery = Paging

@@ -39,7 +39,7 @@ async function hold(c: Change, id: number): Promise<Server> {
 
 /** A second pause changes nothing, so the first one keeps its name and time. */
 function pausing(server: Server, paused: boolean, caller: Caller, now: number) {
-  if (paused && server.paused) return {}
+  if (paused && server.paused) return { paused: 1 } as const
   return paused
     ? ({ paused: 1, pausedBy: caller.userId, pausedAt: now } as const)
     : ({ paused: 0, pausedBy: null, pausedAt: null } as const)
