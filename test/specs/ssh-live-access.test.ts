@@ -132,7 +132,10 @@ describe.each(ENGINES)('live access on %s', (engine) => {
     expect((await find())?.sessions).toHaveLength(1)
     // an expired certificate is shown as long as it holds a session
     await p.cp.advance(600_000)
-    expect(await find()).toMatchObject({ status: 'expired', sessions: [{ verb: 'forward db:5432' }] })
+    expect(await find()).toMatchObject({
+      status: 'expired',
+      sessions: [{ verb: 'forward db:5432' }],
+    })
     await report(serial, 'aa', ended)
     expect(await find()).toBeUndefined()
     await report('4711', 'cc') // of no certificate that was issued here

@@ -167,8 +167,12 @@ describe.skipIf(skipped)('over certificates', () => {
   })
 
   test('forward: connections go through, a lost session is opened again, a revoked one ends it', async () => {
-    for (const name of ['cut-now', 'revoke-now']) rmSync(fixture.file(`state/${name}`), { force: true })
-    const service = createServer((_, response) => response.end('from the service')).listen(0, '127.0.0.1')
+    for (const name of ['cut-now', 'revoke-now'])
+      rmSync(fixture.file(`state/${name}`), { force: true })
+    const service = createServer((_, response) => response.end('from the service')).listen(
+      0,
+      '127.0.0.1',
+    )
     await once(service, 'listening')
     const { port } = service.address() as AddressInfo
     try {
@@ -212,6 +216,9 @@ describe.skipIf(skipped)('over certificates', () => {
     const down = await here(['copy', 'web:copied', join(dir, 'back'), ...WHERE])
     expect(down.code, down.stderr).toBe(0)
     expect(readFileSync(join(dir, 'back/index.html'), 'utf8')).toBe('hello')
+    // into the folder that exists by now, under its own name
+    const inside = await here(['copy', 'web:copied', join(dir, 'back'), ...WHERE])
+    expect([inside.code, readdirSync(join(dir, 'back/copied'))]).toEqual([0, ['css', 'index.html']])
     const again = await here(['copy', 'web:copied', join(dir, 'back'), ...WHERE])
     expect([again.code, again.stderr]).toEqual([6, expect.stringContaining('add --force')])
     fixture.behave({ records: [] })

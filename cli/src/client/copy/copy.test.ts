@@ -53,7 +53,11 @@ const read = (name: string): string => readFileSync(join(dir, 'new', name), 'utf
 describe('unpack', () => {
   it('a folder with what is in it, and a single file', async () => {
     const kind = await take(archive(folder('./'), folder('./a'), entry('./a/b.txt', 'hello\n')))
-    expect([kind, read('a/b.txt'), copied]).toEqual(['folder', 'hello\n', { files: 1, bytes: 6, skipped: 0 }])
+    expect([kind, read('a/b.txt'), copied]).toEqual([
+      'folder',
+      'hello\n',
+      { files: 1, bytes: 6, skipped: 0 },
+    ])
     rmSync(join(dir, 'new'), { recursive: true })
     expect(await take(archive(entry('./anything', 'x', '0', '', 0o4755)))).toBe('file')
     expect(read('file')).toBe('x')
@@ -129,7 +133,9 @@ describe('pack', () => {
   it('a file is called file, also behind a link that the user named', async () => {
     writeFileSync(join(dir, 'seed.sql'), 'select 1')
     symlinkSync(join(dir, 'seed.sql'), join(dir, 'current.sql'))
-    expect(await unpack(await packed(join(dir, 'current.sql')), join(dir, 'new'), 'linux', copied)).toBe('file')
+    expect(
+      await unpack(await packed(join(dir, 'current.sql')), join(dir, 'new'), 'linux', copied),
+    ).toBe('file')
     expect(read('file')).toBe('select 1')
     await expect(packed(join(dir, 'absent'))).rejects.toThrow()
   })

@@ -109,9 +109,7 @@ export function ServerState({ server: s }: { server: Server }) {
         </span>
       )}
       {s.paused && (
-        <span className="muted small">
-          paused{s.paused_by && ` by ${s.paused_by.name}`}
-        </span>
+        <span className="muted small">paused{s.paused_by && ` by ${s.paused_by.name}`}</span>
       )}
     </span>
   )
