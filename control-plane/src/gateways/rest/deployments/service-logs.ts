@@ -33,7 +33,6 @@ export function serviceLogRoutes(api: Api, ctx: Context): void {
       const services = Array.isArray(service) ? service : [service]
       const follow = request.query.follow === 'true'
       const signal = admitFollower(reply, caller.userId)
-      const { organizationId } = await recordServiceLogsRead(ctx, caller, id, { services, follow })
       const batches = watchServiceLogs(ctx, caller, id, {
         services,
         tail: tail ?? (since === undefined ? undefined : null),
@@ -44,6 +43,7 @@ export function serviceLogRoutes(api: Api, ctx: Context): void {
       })
       // the first batch before the answer, so that an offline server is a refusal and no empty log
       const first = await batches.next()
+      const { organizationId } = await recordServiceLogsRead(ctx, caller, id, { services, follow })
       reply.header('x-content-type-options', 'nosniff').type('application/x-ndjson')
       const admission = admissionOf(ctx, request)
       return sendStream(reply, toLines(batches, first, { admission, organizationId }))
