@@ -41,6 +41,7 @@ import { diagnosticsRoutes } from './gateways/rest/deployments/diagnostics.ts'
 import { environmentTaskRoutes } from './gateways/rest/deployments/environment-tasks.ts'
 import { lifecycleRoutes } from './gateways/rest/deployments/lifecycle.ts'
 import { logRoutes } from './gateways/rest/deployments/logs.ts'
+import { serviceLogRoutes } from './gateways/rest/deployments/service-logs.ts'
 import { taskRoutes } from './gateways/rest/deployments/tasks.ts'
 import { backupRoutes } from './gateways/rest/environments/backups.ts'
 import { environmentRoutes } from './gateways/rest/environments/environments.ts'
@@ -328,6 +329,7 @@ function mountRoutes(http: Api, ctx: Context): void {
     variableRoutes(api, ctx)
     taskRoutes(api, ctx)
     logRoutes(api, ctx)
+    serviceLogRoutes(api, ctx)
     artifactRoutes(api, ctx)
     serverRoutes(api, ctx)
     agentUpdateRoutes(api, ctx)

@@ -1,6 +1,7 @@
 export * from './braces.ts'
 export * from './ceilings.ts'
 export * from './errors.ts'
+export * from './escapes.ts'
 export * from './limits/agent.ts'
 export * from './limits/forges.ts'
 export * from './limits/limits.ts'

@@ -5,7 +5,7 @@
 export const GRANT_EXTENSION = 'grant@berth.dev'
 
 /** What the holder may do; `server` is the shell of the whole server. */
-export type SshVerb = 'logs' | 'artifact' | 'shell' | 'exec' | 'server'
+export type SshVerb = 'logs' | 'artifact' | 'shell' | 'exec' | 'forward' | 'copy' | 'server'
 
 /** JSON in the extension. The authority's signature covers it. */
 export interface SshGrant {

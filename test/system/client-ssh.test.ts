@@ -2,7 +2,10 @@
 // prompt, an empty temporary folder afterwards, the exit codes of the forced command, and connections that break.
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
+import { once } from 'node:events'
 import { mkdirSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import type { Artifact } from '@berth/shared/api'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
@@ -144,18 +147,85 @@ describe.skipIf(skipped)('over certificates', () => {
     )
   })
 
-  test('no route to the port: what needs SSH and what does not', async () => {
+  test('no route to the port: logs are asked of the control plane, and both reasons are named', async () => {
     await fixture.stopSshd()
     try {
       const { code, stderr } = await here(['logs', ...WHERE])
       expect(code).toBe(1)
+      const first = `fra-1:${fixture.port} is not reachable from here (connection refused)`
       expect(stderr).toContain(
-        `error: fra-1:${fixture.port} is not reachable from here (connection refused). Logs of ` +
-          'services need SSH; deployment logs do not: berth tasks log -p shop -e main\n',
+        `No SSH to the server (${first}); reading through ${fixture.cp.url}\n`,
       )
+      // the agent of this fixture answers no requests
+      expect(stderr).toContain(`(over SSH: ${first})`)
+      expect(stderr).toContain('deployment logs are still there: berth tasks log -p shop -e main')
+      const forwarded = await here(['forward', '0:80', ...WHERE])
+      expect([forwarded.code, forwarded.stderr]).toEqual([1, `error: ${first}\n`])
     } finally {
       await fixture.startSshd()
     }
+  })
+
+  test('forward: connections go through, a lost session is opened again, a revoked one ends it', async () => {
+    for (const name of ['cut-now', 'revoke-now'])
+      rmSync(fixture.file(`state/${name}`), { force: true })
+    const service = createServer((_, response) => response.end('from the service')).listen(
+      0,
+      '127.0.0.1',
+    )
+    await once(service, 'listening')
+    const { port } = service.address() as AddressInfo
+    try {
+      const args = ['forward', `0:web:${port}`, '0:9', '-s', 'db', ...WHERE]
+      const io = testIo({ env: fixture.env(), now: Date.now })
+      const running = run(args, io)
+      await until('both ports', async () => (/db\t9\n/.test(io.stdout.text) ? true : undefined))
+      const shown = /127\.0\.0\.1:(\d+)\tweb/.exec(io.stdout.text)?.[1]
+      const closed = /127\.0\.0\.1:(\d+)\tdb/.exec(io.stdout.text)?.[1]
+      const get = async (at = shown) => (await fetch(`http://127.0.0.1:${at}/`)).text()
+      expect(await get()).toBe('from the service')
+      await expect(get(closed)).rejects.toThrow()
+      expect(fixture.asked().at(-1)).toBe(`forward web:${port} db:9`)
+      writeFileSync(fixture.file('state/cut-now'), '')
+      const isSaid = /the next connection opens a new session/
+      await until('the loss', async () => (isSaid.test(io.stderr.text) ? true : undefined))
+      rmSync(fixture.file('state/cut-now'))
+      expect(await get()).toBe('from the service')
+      expect(fixture.asked().filter((one) => one.startsWith('forward'))).toHaveLength(2)
+      writeFileSync(fixture.file('state/revoke-now'), '')
+      expect([await running, io.stderr.text]).toEqual([
+        6,
+        expect.stringContaining('Your access was ended.'),
+      ])
+      expect(io.stderr.text).toContain('db:9 cannot be reached.')
+    } finally {
+      rmSync(fixture.file('state/revoke-now'), { force: true })
+      service.close()
+    }
+    expect(left()).toEqual([])
+  })
+
+  test('copy: both ways, whole or not at all, nothing replaced unasked', async () => {
+    const dir = fixture.file('laptop')
+    mkdirSync(join(dir, 'site/css'), { recursive: true })
+    writeFileSync(join(dir, 'site/index.html'), 'hello')
+    writeFileSync(join(dir, 'site/css/a.css'), 'x'.repeat(100_000))
+    const up = await here(['copy', join(dir, 'site'), 'web:/www', ...WHERE])
+    expect([up.code, up.stdout], up.stderr).toEqual([0, '2\t100005\tweb:/www\n'])
+    expect(readFileSync(fixture.file('state/copied/css/a.css'), 'utf8')).toHaveLength(100_000)
+    const down = await here(['copy', 'web:copied', join(dir, 'back'), ...WHERE])
+    expect(down.code, down.stderr).toBe(0)
+    expect(readFileSync(join(dir, 'back/index.html'), 'utf8')).toBe('hello')
+    // into the folder that exists by now, under its own name
+    const inside = await here(['copy', 'web:copied', join(dir, 'back'), ...WHERE])
+    expect([inside.code, readdirSync(join(dir, 'back/copied'))]).toEqual([0, ['css', 'index.html']])
+    const again = await here(['copy', 'web:copied', join(dir, 'back'), ...WHERE])
+    expect([again.code, again.stderr]).toEqual([6, expect.stringContaining('add --force')])
+    fixture.behave({ records: [] })
+    const absent = await here(['copy', 'web:nothing', join(dir, 'nothing'), ...WHERE])
+    expect(absent.code).toBe(1)
+    expect(readdirSync(dir).toSorted()).toEqual(['back', 'site'])
+    expect(left()).toEqual([])
   })
 
   test('the host certificate of another server is refused', async () => {

@@ -104,7 +104,9 @@ describe.skipIf(!dockerEngine() || missing('caddy') || !isRoot)('a failed deploy
       code: FailureCode.HEALTH_CHECK_FAILED,
       failedStepId: 'health:web',
     })
-    expect(verdict.message).toMatch(/^GET \/nowhere answered 404 twice in a row \(first bytes: /)
+    expect(verdict.message).toMatch(
+      /^GET \/nowhere answered 404 twice in a row \(first line: [^)]+\)\. Nothing answers GET \/nowhere/,
+    )
     expect(verdict.message).toMatch(/Its last lines:\nstarted$/)
     expect(failed.log()).toContain('-web-')
   })

@@ -20,7 +20,10 @@ afterAll(() => fixture.close())
 describe('with an automatic port', () => {
   it.each([
     ['crash', /^web stopped with exit code 9 after .* Its last line: cannot find the database$/],
-    ['sick', /^GET \/up answered 500 twice in a row \(first bytes: not well\)\./],
+    [
+      'sick',
+      /^GET \/up answered 500 twice in a row \(first line: not well\)\. The application itself failed: its log says why\./,
+    ],
     [
       'elsewhere',
       /web listens on 127\.0\.0\.1:\d+, but its port is \d+: listen on 127\.0\.0\.1:\$PORT\./,

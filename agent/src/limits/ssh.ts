@@ -1,6 +1,6 @@
 // Limits of sshd and of SSH sessions on a server. Every number has its reason; times are in
 // milliseconds, sizes in bytes.
-import { DAY, HOUR, KiB, MINUTE, SECOND } from '@berth/shared/units'
+import { DAY, GiB, HOUR, KiB, MINUTE, SECOND } from '@berth/shared/units'
 
 /** Setting up sshd on a server. */
 export const SSHD = {
@@ -51,6 +51,11 @@ export const SSH_SESSIONS = {
   killMs: 2 * SECOND,
   pollMs: 500,
   argvWords: 256,
+  pathBytes: 4_096,
+  /** Of one copy, in either direction. */
+  copyBytes: 16 * GiB,
+  /** To a port of a service. */
+  dialMs: 10 * SECOND,
   tailLines: 100_000,
   /** How long ended sessions stay listed. */
   keptMs: 7 * DAY,

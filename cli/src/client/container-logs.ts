@@ -1,6 +1,8 @@
 // Container logs of one environment over certificate SSH, through connections that may break: a new one gets a new
 // certificate and resumes where the last one ended, and repeated records are dropped. The server limits the duration of
-// a session; following continues past it.
+// a session; following continues past it. The same records also come through the control plane, if SSH cannot reach the
+// server.
+import { SERVICE_LOGS } from '@berth/shared'
 import { CLIENT } from '../limits/client.ts'
 import { CliError, EXIT, interrupted } from '../terminal/exit.ts'
 import type { Io } from '../terminal/io.ts'
@@ -13,6 +15,7 @@ import {
   Resumption,
   recordLines,
 } from './log-records.ts'
+import { chunksOf } from './log-stream.ts'
 import { ApiFailure } from './problem.ts'
 import {
   explainEnd,
@@ -48,7 +51,7 @@ function logsWords(request: Omit<LogsRequest, 'services'>, service: string | nul
   ]
 }
 
-interface LogsSource {
+export interface LogsSource {
   api: Api
   io: Io
   place: SshPlace
@@ -158,4 +161,65 @@ export async function* readContainerLogs(
   if (services.length < 2) return yield* readService(source, request, services[0] ?? null)
   const streams = services.map((service) => readService(source, request, service))
   yield* mergeByTime(streams, request.follow ? CLIENT.logMergeMs : null)
+}
+
+/** One request to the control plane; `since` continues an earlier one. */
+async function* readAnswer(
+  { api, io, place }: LogsSource,
+  request: LogsRequest,
+): AsyncGenerator<LogItem> {
+  const path = `/api/environments/${place.environmentId}/service_logs`
+  const response = await api.stream(path, {
+    query: {
+      service: [...request.services],
+      tail: request.tail === null ? undefined : Math.min(request.tail, SERVICE_LOGS.tailLines),
+      since: request.since ?? undefined,
+      until: request.until ?? undefined,
+      follow: request.follow ? 'true' : undefined,
+    },
+    headers: { accept: 'application/x-ndjson' },
+  })
+  const decoder = new TextDecoder()
+  const decode = async function* (): AsyncGenerator<string> {
+    for await (const chunk of chunksOf(response, api, io)) {
+      yield decoder.decode(chunk, { stream: true })
+    }
+  }
+  for await (const line of recordLines(decode())) yield parseItem(line)
+}
+
+/** The same records without SSH. A followed answer that ends is asked for again. */
+export async function* readThroughControlPlane(
+  source: LogsSource,
+  request: LogsRequest,
+): AsyncGenerator<LogItem> {
+  const { io } = source
+  const resumption = new Resumption()
+  let failures = 0
+  let hadContact = false
+  let lastContactAt = io.now()
+  for (;;) {
+    const { since } = resumption
+    const asked = since === null ? request : { ...request, since, tail: null }
+    resumption.begin()
+    try {
+      for await (const item of readAnswer(source, asked)) {
+        hadContact = true
+        failures = 0
+        lastContactAt = io.now()
+        if (isGap(item) ? since === null : resumption.take(item)) yield item
+      }
+      if (!request.follow) return
+      hadContact = true
+      lastContactAt = io.now()
+    } catch (error) {
+      if (!hadContact || !isPassing(error)) throw error
+      failures++
+      const isTired = failures > CLIENT.retries
+      if (isTired && (!request.follow || io.now() - lastContactAt >= CLIENT.noContactMs))
+        throw error
+      if (failures === 2) await source.onLost((error as CliError).message)
+    }
+    await io.sleep(pauseMs(pollInterval(io), 0, failures))
+  }
 }

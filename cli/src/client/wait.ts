@@ -18,6 +18,8 @@ export interface Finished {
 export interface WaitWatcher {
   /** Called with every state that was read; `serverNow` is the server's clock. */
   update(task: Task, serverNow: number): void | Promise<void>
+  /** Called after every contact, also if nothing has changed. */
+  still?(): void | Promise<void>
   lost(reason: string): void | Promise<void>
   found(): void | Promise<void>
 }
@@ -86,6 +88,7 @@ export async function waitForTask(
           await watcher.update(read.value, serverClock(read.headers, io.now()))
           if (isFinished(read.value.status)) return { task: read.value, raw: read.raw }
         }
+        await watcher.still?.()
       } catch (error) {
         if (!isPassing(error)) throw error
         if (failures++ === 0) await watcher.lost(error.message)

@@ -1,6 +1,6 @@
 // Limits of the client and of its MCP server. Every number has its reason; times are in
 // milliseconds, sizes in bytes.
-import { DAY, HOUR, KiB, MINUTE, MiB, SECOND } from '@berth/shared/units'
+import { DAY, GiB, HOUR, KiB, MINUTE, MiB, SECOND } from '@berth/shared/units'
 
 /** The client `berth`. */
 export const CLIENT = {
@@ -50,6 +50,8 @@ export const CLIENT = {
   /** Lines to read for the last ones of a step, because parallel steps mix their lines. */
   excerptScanLines: 2_000,
   excerptMs: 10 * SECOND,
+  /** Lines read for the last one of each running step. */
+  lastLinesRead: 50,
   candidates: 5,
   spinnerAfterMs: 150,
   frameMs: 100,
@@ -107,6 +109,13 @@ export const CLIENT = {
   gitRemoteMs: 30 * SECOND,
   /** A push may transfer a whole history. */
   gitPushMs: 10 * MINUTE,
+  /** Of one `berth copy`; the server has the same limit of bytes. */
+  copyBytes: 16 * GiB,
+  copyEntries: 200_000,
+  /** Folders inside each other. */
+  copyDepth: 64,
+  /** Between lines of progress, if no terminal shows it. */
+  progressMs: 30 * SECOND,
 } as const
 
 /** `berth mcp`: results cost the model's context, and its input is limited too. */

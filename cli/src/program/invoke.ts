@@ -124,7 +124,8 @@ const flagName = ({ flags }: FlagSpec): string =>
 
 /** Everything that is missing, in one message. */
 function requireAll(spec: CommandSpec, args: readonly string[], flags: Flags): void {
-  const words = spec.args?.startsWith('<') && args.length === 0 ? [spec.args] : []
+  const wanted = (spec.args?.split(' ') ?? []).filter((word) => word.startsWith('<'))
+  const words = wanted.slice(args.length)
   const missing = (spec.flags ?? []).filter((one) => one.required && !(flagName(one) in flags))
   const all = [...words, ...missing.map((one) => one.flags.replace(/^-\w, /, ''))]
   if (all.length === 0) return
@@ -148,7 +149,9 @@ function addCommand(parent: Command, spec: CommandSpec, call: Call): void {
   const command = parent.command(second ?? first, { hidden: spec.hidden === true, isDefault })
   command.description(spec.summary)
   // required ones are checked below, together with the flags
-  if (spec.args) command.argument(spec.args.replace(/^<(.*)>$/, '[$1]'))
+  for (const word of spec.args?.split(' ') ?? []) {
+    command.argument(word.replace(/^<(.*)>$/, '[$1]'))
+  }
   shownArguments.set(command, spec.args ?? '')
   if (spec.args) command.usage(`[flags] ${spec.args}`)
   if (isDefault) command.allowExcessArguments() // refused below, with a better message

@@ -1,8 +1,10 @@
 // The command table with every command. The code of a command is loaded when it is called, so that the start is fast.
+import { ACCESS } from './access.ts'
 import { CONFIG } from './config.ts'
 import { DEPLOYMENTS } from './deployments.ts'
 import { ENVIRONMENTS } from './environments.ts'
 import { MCP } from './mcp.ts'
+import { MEMBERS } from './members.ts'
 import { PEOPLE } from './people.ts'
 import { PROJECTS } from './projects.ts'
 import { SERVERS } from './servers.ts'
@@ -10,10 +12,12 @@ import type { CommandSpec } from './spec.ts'
 
 export const COMMANDS: readonly CommandSpec[] = [
   ...PEOPLE,
+  ...MEMBERS,
   ...PROJECTS,
   ...ENVIRONMENTS,
   ...DEPLOYMENTS,
   ...SERVERS,
+  ...ACCESS,
   ...CONFIG,
   ...MCP,
   {

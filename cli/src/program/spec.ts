@@ -16,7 +16,7 @@ export interface CommandSpec {
   /** Words after `berth`. */
   path: string
   summary: string
-  /** "<id>", "[project]". */
+  /** "<id>", "[project]", "<from> <to>". */
   args?: string
   argChoices?: readonly string[]
   flags?: readonly FlagSpec[]
@@ -89,16 +89,16 @@ export const GROUPS: Readonly<Record<string, GroupSpec>> = {
     summary: 'List, choose and remove control planes',
     fallback: 'list',
   },
-  orgs: { aliases: ['org'], summary: 'List your organizations and choose one', fallback: 'list' },
+  orgs: { aliases: ['org'], summary: 'Manage organizations and choose one', fallback: 'list' },
   prs: { aliases: ['pr'], summary: 'List pull requests and approve forks', fallback: 'list' },
   ssh: {
     aliases: [],
-    summary: 'Open a shell or run a command in an environment',
+    summary: 'Open a shell or run a command in an environment; list and end SSH access',
     fallback: 'shell',
   },
   user: {
     aliases: ['users'],
-    summary: 'List and invite members of an organization',
+    summary: 'Manage the members of an organization',
     fallback: 'list',
   },
   token: { aliases: ['tokens'], summary: 'Manage personal access tokens', fallback: 'list' },

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { failedTask, phase, step, task } from '../testing/samples.ts'
-import { blockLines, describeChanges, summaryLines } from './progress.ts'
+import { blockLines, describeChanges, describeStill, summaryLines } from './progress.ts'
 
 const paint = (_: unknown, text: string) => text
 const at = { serverNow: Date.parse('2026-11-15T09:13:11.200Z'), frame: 2, width: 79, paint }
@@ -33,6 +33,17 @@ describe('the live block', () => {
     ])
   })
 
+  it('prefers the last line of the log', () => {
+    const lastLine = (name: string) => (name === 'api' ? 'added 812 packages' : undefined)
+    const lines = blockLines(running, { ...at, lastLine })
+    expect(lines[3]).toBe('  ⠹ api           41.2s   added 812 packages')
+    const one = task('running', {
+      phases: [phase('build', 'running', { steps: [step('api', 'running')] })],
+    })
+    expect(blockLines(one, at)).toHaveLength(1)
+    expect(blockLines(one, { ...at, lastLine })).toHaveLength(2)
+  })
+
   it('cuts every line', () => {
     const narrow = blockLines(running, { ...at, width: 20 })
     for (const line of narrow) expect(line.length).toBeLessThanOrEqual(20)
@@ -52,6 +63,18 @@ describe('the live block', () => {
     const away = task('running', { unreachable_since: '2026-11-15T09:12:40Z', phases: [] })
     expect(blockLines(away, at)[0]).toContain('unreachable since 2026-11-15T09:12:40Z')
   })
+})
+
+it('what still runs, in one line', () => {
+  const now = at.serverNow + 60_000
+  const said = (text: Parameters<typeof describeStill>[0], line?: string) =>
+    describeStill(text, now, () => line)
+  expect(said(running, 'added \u001b[1m8 packages')).toBe(
+    'still in build  api, 1m41s: added 8 packages',
+  )
+  expect(said(running)).toBe('still in build  api, 1m41s: #11 RUN npm run build')
+  expect(said(task('queued', { id: 5 }))).toBe('task 5 is still queued')
+  expect(said(task('running', { id: 5, phases: [] }))).toBe('task 5 is still running')
 })
 
 describe('events', () => {

@@ -2,7 +2,7 @@
 // lines. Cleans all text that came from the server.
 import type { StepStatus, TaskStatus } from '@berth/shared'
 import type { Phase, Step, Task } from '@berth/shared/api'
-import { formatStepDuration, shortCommit } from '../terminal/format.ts'
+import { formatDuration, formatStepDuration, shortCommit } from '../terminal/format.ts'
 import type { Paint, Style } from '../terminal/terminal.ts'
 import { cleanText, cutText, padText, textWidth } from '../terminal/text.ts'
 import { spinnerFrame } from './live.ts'
@@ -50,10 +50,13 @@ function partLine(
   return `${indent}${mark} ${cutText(text, at.width - indent.length - 2)}`
 }
 
+/** The last line that a step wrote, by its name. */
+type LastLine = (step: string) => string | undefined
+
 /** The block that is redrawn while a task runs. */
 export function blockLines(
   task: Task,
-  at: { serverNow: number; frame: number; width: number; paint: Paint },
+  at: { serverNow: number; frame: number; width: number; paint: Paint; lastLine?: LastLine },
 ): string[] {
   const lines: string[] = []
   const pending: string[] = []
@@ -69,8 +72,9 @@ export function blockLines(
     for (const step of phase.steps) {
       if (step.status === 'pending') continue
       const isRunning = step.status === 'running'
-      if (count > 1 || step.message !== null) {
-        lines.push(partLine(step, '  ', isRunning ? (step.message ?? '') : '', at))
+      const last = isRunning ? (at.lastLine?.(step.name) ?? step.message) : null
+      if (count > 1 || step.message !== null || last !== null) {
+        lines.push(partLine(step, '  ', last ?? '', at))
       }
     }
   }
@@ -137,6 +141,21 @@ function phaseEvents(before: Phase | undefined, after: Phase): TaskEvent[] {
   if (!hadStarted) events.push({ text: cleanText(`${after.name}  started`), opens: after })
   if (after.status !== 'running') events.push({ text: endedText(after), closes: after })
   return events
+}
+
+/** What runs now, for a line from time to time: 'build: web, 2m10s: #11 RUN npm ci'. */
+export function describeStill(task: Task, serverNow: number, lastLine: LastLine): string {
+  if (task.status === 'queued') return `task ${task.id} is still queued`
+  const phase = phasesOf(task).find(({ status }) => status === 'running')
+  if (!phase) return `task ${task.id} is still running`
+  const steps = phase.steps.filter(({ status }) => status === 'running')
+  const shown = steps.map((step) => {
+    const ms = elapsedMs(step, serverNow)
+    const time = ms === null ? '' : `, ${formatDuration(ms)}`
+    const last = lastLine(step.name) ?? step.message
+    return `${step.title}${time}${last === null ? '' : `: ${last}`}`
+  })
+  return cutText(cleanText(`still in ${phase.name}  ${shown.join('; ')}`.trimEnd()), 300)
 }
 
 /** What happened between two states of a task; `before` is null for the first one seen. */

@@ -11,8 +11,9 @@ import type { Context } from '../context.ts'
 import { CLIENT } from '../limits/client.ts'
 import { formatClock, shortCommit } from '../terminal/format.ts'
 import { cleanLogLine, cleanText, cutText } from '../terminal/text.ts'
+import { LastLines } from './last-lines.ts'
 import { LiveBlock } from './live.ts'
-import { blockLines, describeChanges, type TaskEvent } from './progress.ts'
+import { blockLines, describeChanges, describeStill, type TaskEvent } from './progress.ts'
 
 interface Reporter extends WaitWatcher {
   /** The task is known; `task` as the server sent it. */
@@ -36,16 +37,19 @@ export function taskHeader(task: Task, target: Target): string {
   return `Task ${task.id}  ${cleanText(targetName(target))}  ${subject}     ${cleanText(task.url)}`
 }
 
-function liveReporter(context: Context, target: Target): Reporter {
+function liveReporter(context: Context, target: Target, api: Api): Reporter {
   const { io, screen } = context
   const block = new LiveBlock(io.stderr)
+  const last = new LastLines(api)
+  const lastLine = (step: string) => last.of(step)
   let seen: { task: Task; serverNow: number; at: number } | undefined
   let lostReason: string | undefined
   const show = () =>
     block.start((frame, width) => {
       if (!seen) return []
       const serverNow = seen.serverNow + (io.now() - seen.at)
-      const lines = blockLines(seen.task, { serverNow, frame, width, paint: screen.err.paint })
+      const { paint } = screen.err
+      const lines = blockLines(seen.task, { serverNow, frame, width, paint, lastLine })
       if (lostReason) {
         const text = cutText(`! ${cleanText(lostReason)}; trying again`, width)
         lines.push(screen.err.paint('yellow', text))
@@ -60,6 +64,7 @@ function liveReporter(context: Context, target: Target): Reporter {
     },
     update(task, serverNow) {
       seen = { task, serverNow, at: io.now() }
+      void last.refresh(task)
     },
     lost(reason) {
       lostReason = reason
@@ -97,13 +102,18 @@ function chooseFolding(env: Context['io']['env'], colour: boolean): Folding | un
   }
 }
 
-function lineReporter(context: Context, target: Target): Reporter {
+function lineReporter(context: Context, target: Target, api: Api): Reporter {
   const { io, screen } = context
+  const last = new LastLines(api)
+  let saidAt = io.now()
   const name = `${target.project.name}/${target.environment.identifier}`
   const folding = chooseFolding(io.env, screen.err.colour)
   let before: Task | null = null
   let openPhase: string | undefined
-  const say = (text: string) => screen.note(`${formatClock(io.now())} ${text}`)
+  const say = (text: string) => {
+    saidAt = io.now()
+    return screen.note(`${formatClock(saidAt)} ${text}`)
+  }
   const closeGroup = async () => {
     if (openPhase === undefined) return
     for (const line of folding?.close(openPhase, io.now()) ?? []) await screen.note(line)
@@ -121,9 +131,16 @@ function lineReporter(context: Context, target: Target): Reporter {
     }
     before = task
   }
+  /** Many systems end a job that is silent for long, and people want to know that it goes on. */
+  async function still(): Promise<void> {
+    if (before === null || io.now() - saidAt < CLIENT.progressMs) return
+    await last.refresh(before)
+    await say(describeStill(before, io.now(), (step) => last.of(step)))
+  }
   return {
     begin: update,
     update,
+    still,
     lost: (reason) => say(`${cleanText(reason)}; trying again`),
     found: () => say('contact again'),
     end: closeGroup,
@@ -178,5 +195,6 @@ export function createReporter(
   showLog: boolean,
 ): Reporter {
   if (showLog) return logReporter(context, target, api)
-  return context.screen.live ? liveReporter(context, target) : lineReporter(context, target)
+  const { live } = context.screen
+  return live ? liveReporter(context, target, api) : lineReporter(context, target, api)
 }

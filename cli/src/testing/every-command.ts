@@ -2,26 +2,10 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-import type { Everything } from './everything.ts'
+import type { Row } from './command-row.ts'
+import { ACCESS_ROWS } from './every-access-command.ts'
 import { type Peer, problem } from './peer.ts'
 import { failedTask, SHA, task } from './samples.ts'
-
-interface Row {
-  /** Words after the command's own. */
-  args?: string[]
-  /** stdout in a pipe. */
-  pipe: RegExp
-  /** Both streams on a terminal. */
-  shown: RegExp
-  /** `lines`: a stream, one document per line. `none`: the output is not data. */
-  json?: 'lines' | 'none'
-  /** Contacts no server. */
-  offline?: true
-  /** The change it makes; refused, it exits with 6. */
-  changes?: string
-  /** Other possible exit codes. */
-  exits?: [code: number, args: string[], prepare?: (peer: Peer, env: Everything) => void][]
-}
 
 const HERE = ['-p', 'shop', '-e', 'pr-42']
 const SHOP = ['-p', 'shop']
@@ -38,6 +22,7 @@ const noLog = (peer: Peer) =>
   peer.script('GET /api/tasks/813/log', problem('log_expired', 'Its log is not kept any longer.'))
 
 export const ROWS: Record<string, Row> = {
+  ...ACCESS_ROWS,
   login: {
     args: ['--with-token'],
     pipe: /^$/,
@@ -462,7 +447,16 @@ export const ROWS: Record<string, Row> = {
       [6, HERE, (_, one) => Object.assign(one.env, { FAKE_SSH: '77' })],
       [1, HERE, (_, one) => Object.assign(one.env, { FAKE_SSH: '44' })],
       [1, HERE, (_, one) => Object.assign(one.env, { FAKE_SSH: '69' })],
-      [1, HERE, (_, one) => Object.assign(one.env, { FAKE_SSH: '255' })],
+      [0, HERE, (_, one) => Object.assign(one.env, { FAKE_SSH: '255' })],
+      [
+        1,
+        HERE,
+        (peer, one) => {
+          Object.assign(one.env, { FAKE_SSH: '255' })
+          const offline = problem('server_offline', 'The server is offline.')
+          peer.script('GET /api/environments/101/service_logs', offline)
+        },
+      ],
       [2, [...HERE, '--since', 'yesterday']],
     ],
   },

@@ -30,6 +30,7 @@ import {
   certificate,
   delivery,
   invitation,
+  liveAccess,
   member,
   organization,
   patched,
@@ -164,24 +165,40 @@ function scriptSetUp(peer: Peer): void {
   peer.script('DELETE /api/servers/2/shares/7', { json: server({ shared_with: [] }) })
   peer.script('DELETE /api/servers/2', { status: 204 })
   peer.script('POST /api/servers/2/ssh', { status: 201, json: certificate() })
+  const logs = { text: `\n${JSON.stringify(RECORD)}\n`, headers: NDJSON }
+  peer.script('GET /api/environments/101/service_logs', logs)
+  peer.script('GET /api/ssh/sessions', { json: [liveAccess()] })
+  const { serial } = liveAccess()
+  peer.script(`DELETE /api/servers/2/ssh/${serial}`, { status: 202, json: liveAccess() })
 }
+
+const RECORD = { t: AT, s: 'out', service: 'web', task: 7, text: 'GET /cart 200' }
 
 function scriptPeople(peer: Peer): void {
   peer.script('GET /api/organizations', { json: [organization()] })
   peer.script('GET /api/organizations/1/members', { json: [member()] })
   peer.script('POST /api/organizations/1/invitations', { status: 201, json: invitation() })
+  peer.script('POST /api/organizations', { status: 201, json: organization() })
+  peer.script('PATCH /api/organizations/1', { json: organization() })
+  peer.script('DELETE /api/organizations/1', { status: 204 })
+  peer.script('PATCH /api/organizations/1/members/7', { json: member() })
+  peer.script('DELETE /api/organizations/1/members/7', { status: 204 })
+  peer.script('GET /api/organizations/1/invitations', { json: [invitation()] })
+  peer.script('DELETE /api/organizations/1/invitations/31', { status: 204 })
   peer.script('GET /api/tokens', { json: [token()] })
   peer.script('POST /api/tokens', { status: 201, json: tokenCreated() })
   peer.script('DELETE /api/tokens/17', { status: 204 })
 }
 
-const RECORD = { t: AT, s: 'out', service: 'web', task: 7, text: 'GET /cart 200' }
 /** In place of ssh: one record for `logs`; FAKE_SSH sets its exit code. */
 const FAKE_SSH = `#!/bin/sh
 for last; do :; done
 [ -n "$FAKE_SSH" ] && { echo 'berth: no' >&2; exit "$FAKE_SSH"; }
 case "$*" in
   *' logs '*) echo '${JSON.stringify(RECORD)}' ;;
+  *' forward '*) echo ready >&2; echo 'berth: Your access was ended.' >&2; exit 77 ;;
+  *' copy '*' from '*) cd "\${TMPDIR}" && tar -cf - ./key.pub ;;
+  *' copy '*) cat >/dev/null ;;
   *' artifacts '*) read -r ids; echo "size=6 sha256=$FAKE_SHA"; echo hello ;;
   *' artifact '*) echo "size=6 sha256=$FAKE_SHA" >&2; echo hello ;;
 esac

@@ -2,6 +2,7 @@
 import {
   Delivery,
   Invitation,
+  LiveSshAccess,
   Member,
   OrganizationDetail,
   PullRequest,
@@ -158,5 +159,25 @@ export const certificate = (more: object = {}): SshCertificate =>
     user: 'berth-ssh',
     host_alias: 'server-2.berth.internal',
     host_ca: ['ssh-ed25519 AAAATEST'],
+    ...more,
+  })
+
+export const liveAccess = (more: object = {}): LiveSshAccess =>
+  LiveSshAccess.parse({
+    ...certificate(),
+    status: 'active',
+    purpose: 'forward',
+    grant: { environment_id: 101, can: ['forward'] },
+    holder: ada,
+    key_type: 'ssh-ed25519',
+    fingerprint: `SHA256:${'A'.repeat(43)}`,
+    address: '192.0.2.7',
+    issued_at: AT,
+    session_until: '2036-11-15T10:05:00Z',
+    revoked_at: null,
+    revoked_by: null,
+    revoke_reason: null,
+    environment: 'pr-42',
+    sessions: [{ verb: 'forward db:5432', started_at: AT }],
     ...more,
   })

@@ -61,6 +61,7 @@ export interface Schema {
   sshAuthorityConfirmations: SshAuthorityConfirmationsTable
   sshCertificates: SshCertificatesTable
   sshHostCertificates: SshHostCertificatesTable
+  sshSessions: SshSessionsTable
   tasks: TasksTable
   tokens: TokensTable
   usagePoints: UsagePointsTable
@@ -866,6 +867,9 @@ export interface ServersTable {
   ceilings: Generated<string>
   /** JSON of what builds may use, and of the numbers of slots. */
   settings: Generated<string>
+  /** Null: not paused, or paused before this was kept. */
+  pausedBy: number | null
+  pausedAt: number | null
 }
 
 export interface SshAuthoritiesTable {
@@ -930,6 +934,15 @@ export interface SshHostCertificatesTable {
   fingerprint: string
   issuedAt: number
   validBefore: number
+}
+
+/** An open session, as the agent reported it; the row goes when it ends. */
+export interface SshSessionsTable {
+  certificateId: number
+  /** Of the agent; unique with the certificate. */
+  sessionId: string
+  verb: string
+  startedAt: number
 }
 
 export interface TasksTable {

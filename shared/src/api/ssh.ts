@@ -33,9 +33,9 @@ export const SshAuthorityAdoption = z
   .nullish()
 export const SshAuthorityRetirement = z.strictObject({ force: z.boolean().optional() }).nullish()
 
-const SSH_PURPOSES = ['logs', 'artifact', 'shell'] as const
+export const SSH_PURPOSES = ['logs', 'artifact', 'shell', 'forward', 'copy'] as const
 export type SshPurpose = (typeof SSH_PURPOSES)[number]
-const SSH_VERBS = ['logs', 'artifact', 'shell', 'exec', 'server'] as const
+const SSH_VERBS = ['logs', 'artifact', 'shell', 'exec', 'forward', 'copy', 'server'] as const
 
 /** A random number of 63 bits; JSON numbers cannot hold it, so it is a string everywhere. */
 const Serial = z.string().regex(/^[1-9][0-9]{0,18}$/, 'must be the serial of a certificate')
@@ -94,6 +94,35 @@ export const IssuedSshCertificate = z.object({
   revoke_reason: z.string().nullable(),
 })
 export type IssuedSshCertificate = z.infer<typeof IssuedSshCertificate>
+
+/** A certificate that can open a session now, or holds one. */
+export const LiveSshAccess = IssuedSshCertificate.extend({
+  server: ServerRef.meta({ description: 'The server that the certificate is for.' }),
+  environment: z.string().nullable().meta({
+    description: 'Identifier of its environment; null: the whole server.',
+    example: 'pr-42',
+  }),
+  sessions: z
+    .array(
+      z.object({
+        verb: z.string().meta({
+          description: 'What the session does, and where.',
+          example: 'forward db:5432',
+        }),
+        started_at: Time.meta({ description: 'When it began, by the clock of the server.' }),
+      }),
+    )
+    .meta({ description: 'What is open on the server, as its agent reported it.' }),
+})
+export type LiveSshAccess = z.infer<typeof LiveSshAccess>
+
+export const LiveSshQuery = z.object({
+  everyone: z.enum(['true', 'false']).optional().meta({
+    description:
+      '`true`: of every user, in organizations whose audit log the caller may read (audit:read).',
+    example: 'true',
+  }),
+})
 
 export const IssuedSshQuery = Paging
 export const SerialParams = IdParams.extend({ serial: Serial })

@@ -25,11 +25,16 @@ export const SSH = {
   logsSessionSeconds: 12 * 3_600,
   artifactSessionSeconds: 3_600,
   shellSessionSeconds: 8 * 3_600,
+  forwardSessionSeconds: 8 * 3_600,
+  /** Time for a copy of the largest size over a slow line. */
+  copySessionSeconds: 3 * 3_600,
   hostCertificateSeconds: 30 * 86_400,
   /** The agent renews its host certificate at this part of its lifetime. */
   hostRenewPart: 2 / 3,
   /** An agent that asks more often than this is in a loop. */
   hostCertificateEveryMs: 5 * SECOND,
+  /** Of one list; certificates live for minutes, and a server takes 64 sessions. */
+  liveRows: 500,
   /** Two keys overlap in a rotation; the rest is for unfinished ones. */
   authoritiesOpened: 8,
   /** Rows of issued certificates are kept as long as the audit log that names them. */

@@ -8,7 +8,7 @@ import { type Case, found, must } from '../case.ts'
 import { type AttackedInstallation, CANARY, type Target } from '../target.ts'
 
 interface Login {
-  purpose?: 'logs' | 'shell'
+  purpose?: 'logs' | 'shell' | 'forward' | 'copy'
   target?: (w: AttackedInstallation) => Target
   /** After ssh's own options and the destination. */
   words?: string[]
@@ -92,6 +92,27 @@ const execWorks = async (w: AttackedInstallation): Promise<void> => {
   must(out.includes('in it'), out)
 }
 
+/** The port that Berth gave the environment's service; a wrong one is answered with it. */
+async function portOf(w: AttackedInstallation, target: Target): Promise<number> {
+  const asked = { purpose: 'forward', target: () => target, words: ['forward', 'web:1'] } as const
+  const { out } = await login(w, { ...asked, words: [...asked.words] })
+  const port = Number(/The port of web is (\d+)/.exec(out)?.[1])
+  must(port > 0, `no port in: ${out}`)
+  return port
+}
+const forwardWorks = async (w: AttackedInstallation): Promise<void> => {
+  const port = await portOf(w, w.mallory)
+  const { out } = await login(w, { purpose: 'forward', words: ['forward', `web:${port}`] })
+  must(out.includes('ready'), out)
+}
+const copyWorks = async (w: AttackedInstallation): Promise<void> => {
+  const { code, out } = await login(w, {
+    purpose: 'copy',
+    words: ['copy', 'web', 'from', argvOf('.')],
+  })
+  must(code === 0 && out.includes('ustar'), `the copy ended with ${code}: ${out.slice(0, 200)}`)
+}
+
 const denied = (
   title: string,
   make: Login,
@@ -123,6 +144,56 @@ export const SSH: Case[] = [
   denied('scp is refused', { program: 'scp' }, /root:x/),
   denied('a port is not forwarded', { flags: ['-W', '127.0.0.1:22'] }, /SSH-2/),
   denied('root is not opened by a certificate', { user: () => 'root', words: ['id'] }, /uid=/),
+  denied(
+    'a forwarded port is no other port of the server',
+    { purpose: 'forward', words: ['forward', 'web:22'] },
+    /ready/,
+    forwardWorks,
+    true,
+  ),
+  denied(
+    'a certificate for a forwarded port runs no command',
+    { purpose: 'forward', words: ['exec', 'web', argvOf('id')] },
+    /uid=/,
+    forwardWorks,
+  ),
+  denied(
+    'a certificate to copy forwards no port, and one for logs copies nothing',
+    { words: ['copy', 'web', 'from', argvOf('/etc/passwd')] },
+    /root:x/,
+    copyWorks,
+  ),
+  {
+    subject: 'ssh',
+    title: 'a forwarded port is not the one of a neighbour',
+    isImportant: true,
+    control: forwardWorks,
+    async attack(w) {
+      const port = await portOf(w, w.victim)
+      const { out } = await login(w, { purpose: 'forward', words: ['forward', `web:${port}`] })
+      return found(out, /ready/)
+    },
+  },
+  {
+    subject: 'ssh',
+    title: 'a copy through a planted link reads no values of a neighbour',
+    isImportant: true,
+    control: copyWorks,
+    async attack(w) {
+      const plant = `d=$BERTH_SHARED_DIR; ln -sfn "$d/../../e${w.victim.environment.id}/variables" "$d/peek"; echo "at=$d/peek"`
+      const planted = await login(w, {
+        purpose: 'shell',
+        words: ['exec', 'web', argvOf('sh', '-c', plant)],
+      })
+      const path = /at=(\S+)/.exec(planted.out)?.[1] ?? ''
+      must(path !== '', `nothing was planted: ${planted.out}`)
+      const { out } = await login(w, {
+        purpose: 'copy',
+        words: ['copy', 'web', 'from', argvOf(path)],
+      })
+      return found(out, CANARY)
+    },
+  },
   denied(
     'a key without its certificate opens nothing',
     { withoutCertificate: true, words: ['logs', '-'] },

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { type HealthCheck, isExpectedStatus, judgeHealth } from './health.ts'
+import { explainStatus, type HealthCheck, isExpectedStatus, judgeHealth } from './health.ts'
 
 const check: HealthCheck = {
   kind: 'http',
@@ -10,7 +10,7 @@ const check: HealthCheck = {
   startPeriodMs: 60_000,
   retries: 3,
 }
-const bad = { isHealthy: false, said: 'GET /up answered 500', detail: 'first bytes: oops' }
+const bad = { isHealthy: false, said: 'GET /up answered 500', detail: 'first line: oops' }
 
 describe('judgeHealth', () => {
   it('is content with the first success', () => {
@@ -31,7 +31,7 @@ describe('judgeHealth', () => {
     expect(judgeHealth(check, bad, 60_000, 1)).toMatchObject({ kind: 'again', failures: 2 })
     expect(judgeHealth(check, bad, 60_000, 2)).toEqual({
       kind: 'unhealthy',
-      message: 'GET /up answered 500 three times in a row (first bytes: oops).',
+      message: 'GET /up answered 500 three times in a row (first line: oops).',
     })
   })
 
@@ -51,4 +51,17 @@ it('expects 200 to 399, or exactly the status that was asked for', () => {
     [199, 200, 399, 400, 204].map((s) => isExpectedStatus(expected, s))
   expect(of(null)).toEqual([false, true, true, false, true])
   expect(of(204)).toEqual([false, false, false, false, true])
+})
+
+it('explains the statuses that people meet, and no others', () => {
+  const of = (status: number) => explainStatus('/up', status, 'pr-1.example.com')
+  expect(of(404)).toBe(
+    'Nothing answers GET /up: name a path that exists in health.path of the service.',
+  )
+  expect(of(401)).toContain('/up needs a login')
+  expect(of(400)).toContain('refuse the host name pr-1.example.com')
+  expect(of(302)).toContain('/up redirects')
+  expect(of(503)).toContain('not ready')
+  expect(of(500)).toBe('The application itself failed: its log says why.')
+  expect([of(200), of(418), of(429)]).toEqual([undefined, undefined, undefined])
 })

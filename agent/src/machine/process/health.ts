@@ -24,6 +24,24 @@ export interface HealthSample {
   isHealthy: boolean
   said: string
   detail: string
+  /** What it probably means, and what to do; absent: the answer says it all. */
+  cause?: string | undefined
+}
+
+/** What an unexpected status of a health check usually means. */
+export function explainStatus(path: string, status: number, host: string): string | undefined {
+  if (status === 404 || status === 405)
+    return `Nothing answers GET ${path}: name a path that exists in health.path of the service.`
+  if (status === 401 || status === 403)
+    return `${path} needs a login: name a path in health.path that everyone may read.`
+  if (status === 400 || status === 421)
+    return `The application may refuse the host name ${host}: add it to its allowed hosts.`
+  if (status >= 300 && status < 400)
+    return `${path} redirects: name its target in health.path, or the status in health.status.`
+  if (status === 502 || status === 503 || status === 504)
+    return 'It is not ready, or waits for a service that does not answer: its log says why.'
+  if (status >= 500) return 'The application itself failed: its log says why.'
+  return undefined
 }
 
 type HealthVerdict =

@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import { afterEach, describe, expect, it } from 'vitest'
 import type { HealthCheck } from './health.ts'
 import { findListeners, findSocketListeners, holdsListener, nameHolder } from './ports.ts'
-import { dial, probe } from './probes.ts'
+import { dial, firstLineOf, probe } from './probes.ts'
 import { readProcess } from './processes.ts'
 
 const timing = { intervalMs: 1_000, timeoutMs: 300, startPeriodMs: 0, retries: 1 }
@@ -55,7 +55,9 @@ describe('probe', () => {
       createHttp((request, response) => {
         host = request.headers.host
         response.statusCode = request.url === '/bad' ? 500 : 204
-        response.end(request.url === '/bad' ? 'it\nbroke \u001b[31m' : undefined)
+        response.end(
+          request.url === '/bad' ? '\n\u001b[31mit\tbroke\u001b[0m\nat line 3' : undefined,
+        )
       }),
     )
     expect(await probe({ port }, get('/up'), 'pr-1.example.com')).toMatchObject({ isHealthy: true })
@@ -64,8 +66,18 @@ describe('probe', () => {
     expect(await probe({ port }, get('/bad'), 'h')).toEqual({
       isHealthy: false,
       said: 'GET /bad answered 500',
-      detail: 'first bytes: it broke [31m',
+      detail: 'first line: it broke',
+      cause: 'The application itself failed: its log says why.',
     })
+  })
+
+  it('takes the title of a web page, and the first line of anything else', () => {
+    const page = '<!doctype html>\n<html><head><title>No such page</title></head>'
+    expect(firstLineOf(Buffer.from(page))).toBe('No such page')
+    expect(firstLineOf(Buffer.from('\r\n \u001b]0;x\u0007\n{"error":"no"}\nmore'))).toBe(
+      '{"error":"no"}',
+    )
+    expect(firstLineOf(Buffer.from('\n \n'))).toBe('')
   })
 
   it('reads at most the first bytes of an endless answer', async () => {

@@ -2,8 +2,8 @@
 // read of the answer. Never throws; it returns the error.
 import { request } from 'node:http'
 import { connect, type NetConnectOpts } from 'node:net'
-import { STEPS } from '@berth/shared'
-import { type HealthCheck, type HealthSample, isExpectedStatus } from './health.ts'
+import { STEPS, stripEscapes } from '@berth/shared'
+import { explainStatus, type HealthCheck, type HealthSample, isExpectedStatus } from './health.ts'
 
 /** Without an address, it is on this machine's loopback. */
 export type ProbeTarget =
@@ -40,11 +40,15 @@ function probeConnection(target: ProbeTarget, timeoutMs: number): Promise<Health
   })
 }
 
-const printable = (bytes: Buffer): string =>
-  bytes
-    .toString('utf8')
-    .replaceAll(/[\p{Cc}\s]+/gu, ' ')
-    .trim()
+/** The first line with text, as plain text; of a web page its title, because its first line says nothing. */
+export function firstLineOf(bytes: Buffer): string {
+  const text = stripEscapes(bytes.subarray(0, STEPS.healthBodyBytes).toString('utf8'))
+  const title = /<title[^>]*>([^<]+)/i.exec(text)?.[1]
+  const lines = (title ?? text)
+    .split('\n')
+    .map((line) => line.replaceAll(/[\p{Cc}\s]+/gu, ' ').trim())
+  return lines.find((line) => line !== '') ?? ''
+}
 
 function probeHttp(
   target: ProbeTarget,
@@ -58,10 +62,11 @@ function probeHttp(
         ? { host: target.address ?? '127.0.0.1', port: target.port }
         : { socketPath: target.socket }
     const asked = request({ ...place, path, headers: { host, connection: 'close' }, agent: false })
-    const answer = (isHealthy: boolean, said: string, detail = ''): void => {
+    const answer = (isHealthy: boolean, said: string, detail = '', cause?: string): void => {
       clearTimeout(timer)
       asked.destroy()
-      resolve({ isHealthy, said: `GET ${path} ${said}`, detail })
+      const why = cause === undefined ? {} : { cause }
+      resolve({ isHealthy, said: `GET ${path} ${said}`, detail, ...why })
     }
     const timer = setTimeout(
       () => answer(false, `did not answer in ${check.timeoutMs} ms`),
@@ -76,8 +81,9 @@ function probeHttp(
       const parts: Buffer[] = []
       let kept = 0
       const finish = (): void => {
-        const text = printable(Buffer.concat(parts).subarray(0, STEPS.healthBodyBytes))
-        answer(false, `answered ${status}`, text && `first bytes: ${text}`)
+        const line = firstLineOf(Buffer.concat(parts))
+        const cause = explainStatus(path, status, host)
+        answer(false, `answered ${status}`, line && `first line: ${line}`, cause)
       }
       response.on('data', (chunk: Buffer) => {
         parts.push(chunk)

@@ -3,7 +3,7 @@
 // of an image is committed before the image can exist, and a build gets only the values that its file names.
 import { availableParallelism } from 'node:os'
 import { join, relative } from 'node:path'
-import { registryOf, SERVER_SETTINGS } from '@berth/shared'
+import { registryOf, SERVER_SETTINGS, stripEscapes } from '@berth/shared'
 import type { DockerService } from '@berth/shared/service-file'
 import { FailureCode, LogSource } from '@berth/shared/wire'
 import type { ObjectRow } from '../../journal/objects.ts'
@@ -125,8 +125,9 @@ const CODES: Record<BuildError['kind'], FailureCode> = {
   unavailable: FailureCode.DOCKER_UNAVAILABLE,
 }
 
+/** For a message, which is shown where no terminal obeys escape sequences. */
 export function lastOf(text: string): string {
-  const lines = text
+  const lines = stripEscapes(text)
     .split('\n')
     .map((line) => line.trimEnd())
     .filter((line) => line !== '')

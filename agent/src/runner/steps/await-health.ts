@@ -36,7 +36,8 @@ export async function awaitAnswer(attempt: Attempt, asked: AskedService): Promis
       advice = found
     }
     if (verdict.kind === 'unhealthy') {
-      throw await asked.fail(advice ? `${verdict.message} ${advice}` : verdict.message)
+      const cause = advice ?? sample.cause
+      throw await asked.fail(cause ? `${verdict.message} ${cause}` : verdict.message)
     }
     failures = verdict.failures
     await attempt.interruption.wait(verdict.waitMs)

@@ -1,5 +1,5 @@
 // What both recipes say about a health check by command.
-import { STEPS } from '@berth/shared'
+import { STEPS, stripEscapes } from '@berth/shared'
 import type { CommandCheck } from '../../machine/process/health.ts'
 import { shown } from './command.ts'
 
@@ -17,9 +17,7 @@ export function startExcerpt(): { add(chunk: Buffer): void; text(): string } {
       kept += chunk.length
     },
     text: () =>
-      Buffer.concat(parts)
-        .subarray(0, STEPS.healthBodyBytes)
-        .toString('utf8')
+      stripEscapes(Buffer.concat(parts).subarray(0, STEPS.healthBodyBytes).toString('utf8'))
         .replaceAll(/[\p{Cc}\s]+/gu, ' ')
         .trim(),
   }

@@ -2,7 +2,7 @@
 // agent decide with the same code. Invariant: a shell never reads a word of a request; the environment comes from the
 // grant, never from the request.
 import { ARTIFACTS, GRANT_EXTENSION, SSH, type SshAccount, type SshGrant } from '@berth/shared'
-import type { SshCertificate } from '@berth/shared/ssh'
+import { CHANNELS, type SshCertificate } from '@berth/shared/ssh'
 import { SSH_SESSIONS } from '../../limits/ssh.ts'
 
 export type Verb =
@@ -19,9 +19,28 @@ export type Verb =
   | { verb: 'artifacts'; artifactIds: string[] }
   | { verb: 'shell'; service: string | null }
   | { verb: 'exec'; service: string | null; argv: string[] }
+  /** Connections to ports of services; a channel names its target by its place. */
+  | { verb: 'forward'; targets: ForwardTarget[] }
+  | CopyVerb
   | { verb: 'server' }
   /** The agent's own login after it configured sshd; no grant allows it. */
   | { verb: 'probe' }
+
+export interface ForwardTarget {
+  service: string | null
+  port: number
+}
+
+/** Files between the user and a service, as an archive. `from` reads here, the others write here. */
+export interface CopyVerb {
+  verb: 'copy'
+  service: string | null
+  /** `file` and `folder`: what arrives. */
+  does: 'from' | 'file' | 'folder'
+  path: string
+  /** The name of what arrives, if `path` is an existing folder. */
+  name: string
+}
 
 /** The message is for the user; `code` is the exit code. */
 export class Refusal extends Error {
@@ -113,6 +132,25 @@ function parseArgv(text: string): string[] {
   return argv as string[]
 }
 
+/** `db:5432`; `-:5432` for the only service. */
+function readTarget(text: string): ForwardTarget {
+  const [, service, port = ''] = /^([^:]+):([^:]+)$/.exec(text) ?? []
+  const target = { service: readService(service), port: readNumber(port, 65_535) }
+  if (target.port === 0) throw new Refusal('A number is out of range.')
+  return target
+}
+
+const COPIES: readonly string[] = ['from', 'file', 'folder'] satisfies CopyVerb['does'][]
+
+function parseCopy([service, does = '', encoded = '']: string[]): CopyVerb {
+  if (!COPIES.includes(does)) throw new Refusal('A copy is from, file or folder.')
+  const [path = '', name = ''] = parseArgv(encoded)
+  const isName = !name.includes('/') && !['', '.', '..'].includes(name)
+  if (Buffer.byteLength(path) > SSH_SESSIONS.pathBytes || (does !== 'from' && !isName))
+    throw new Refusal('The path of the copy cannot be used.')
+  return { verb: 'copy', service: readService(service), does: does as CopyVerb['does'], path, name }
+}
+
 /** Words are separated by one space and have a small alphabet. Throws Refusal. */
 export function parseVerb(request: string): Verb {
   if (Buffer.byteLength(request) > SSH_SESSIONS.requestBytes)
@@ -145,13 +183,20 @@ export function parseVerb(request: string): Verb {
       const argv = parseArgv(words.pop() ?? '')
       return { verb, service: readService(words[0]), argv }
     }
+    case 'forward':
+      atMost(CHANNELS.targets)
+      if (words.length === 0) throw new Refusal('Name a service and its port.')
+      return { verb, targets: words.map(readTarget) }
+    case 'copy':
+      atMost(3)
+      return parseCopy(words)
     case 'server':
     case PROBE:
       atMost(0)
       return { verb }
     default:
       throw new Refusal(
-        'Unknown request. This account knows logs, artifact, artifacts, shell, exec and server; use the berth client.',
+        'Unknown request. This account knows logs, artifact, artifacts, shell, exec, forward, copy and server; use the berth client.',
       )
   }
 }
@@ -185,6 +230,8 @@ const ACCOUNTS: Record<Verb['verb'], SshAccount> = {
   logs: 'berth-ssh',
   artifact: 'berth-ssh',
   artifacts: 'berth-ssh',
+  forward: 'berth-ssh',
+  copy: 'berth-ssh',
   probe: 'berth-ssh',
   shell: 'berth-shell',
   exec: 'berth-shell',
@@ -219,6 +266,18 @@ export const inputEnded = ({ verb }: Verb): { code: number; message?: string } =
   verb === 'artifact' || verb === 'artifacts'
     ? { code: NOT_AVAILABLE, message: 'Your input ended before everything was sent. Keep it open.' }
     : { code: 0 }
+
+/** For the audit log: what the session reached, without the words of a command. */
+export function describeVerb(verb: Verb): string {
+  const named = (service: string | null): string => service ?? ''
+  if (verb.verb === 'forward') {
+    const targets = verb.targets.map(({ service, port }) => `${named(service)}:${port}`)
+    return `forward ${targets.join(' ')}`
+  }
+  if (verb.verb === 'copy')
+    return `copy ${verb.does === 'from' ? 'from' : 'to'} ${named(verb.service)}:${verb.path}`
+  return verb.verb
+}
 
 /** The latest end of a session of this verb, in seconds since the epoch. */
 export const sessionEnd = (grant: SshGrant, verb: Verb, nowSeconds: number): number =>

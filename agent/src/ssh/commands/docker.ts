@@ -2,9 +2,8 @@
 // service itself; the container's limits and isolation apply to the command.
 import { SSH_SESSIONS } from '../../limits/ssh.ts'
 import { findRunning, hasShell } from '../../machine/docker/containers.ts'
-import { openEngine } from '../../machine/docker/engine.ts'
+import { type Engine, openEngine } from '../../machine/docker/engine.ts'
 import { talkToExec } from '../../machine/docker/exec-session.ts'
-import type { Masker } from '../../machine/masking/mask.ts'
 import {
   endTree,
   listTree,
@@ -14,8 +13,7 @@ import {
 import type { DockerPlan, RunningContainer } from '../../runner/plan/plan.ts'
 import { LAUNCH } from '../../runner/plan/variable-files.ts'
 import type { AgentSettings } from '../../settings.ts'
-import { maskedOutput } from '../sessions/masked-output.ts'
-import type { Output } from '../sessions/output.ts'
+import type { MaskedOutput } from '../sessions/masked-output.ts'
 import { type Job, SESSION_MARKER } from '../sessions/session-start.ts'
 import { NOT_AVAILABLE, Refusal, type Verb } from './commands.ts'
 import type { Work } from './work.ts'
@@ -27,51 +25,58 @@ interface DockerAsk {
   job: Job
   verb: Extract<Verb, { verb: 'shell' | 'exec' }>
   plan: DockerPlan
-  masker: Masker
+  /** Its command is a script. */
+  needsShell?: boolean
 }
 
-/** The containers of the service, in the order of their replicas. */
-function chooseContainers({ verb, plan }: DockerAsk): RunningContainer[] {
-  const names = [...new Set(plan.services.map(({ service }) => service))]
-  if (verb.service === null) {
-    if (names.length === 1) return plan.services
+/** The containers of the service, in the order of their replicas. Null: its only service. */
+function chooseContainers({ services }: DockerPlan, asked: string | null): RunningContainer[] {
+  const names = [...new Set(services.map(({ service }) => service))]
+  if (asked === null) {
+    if (names.length === 1) return services
     throw new Refusal(`Name one of its services: ${names.join(', ')}.`, NOT_AVAILABLE)
   }
-  const found = plan.services.filter(({ service }) => service === verb.service)
+  const found = services.filter(({ service }) => service === asked)
   if (found.length > 0) return found
-  const message = `It has no service ${verb.service}. Its services: ${names.join(', ')}.`
+  const message = `It has no service ${asked}. Its services: ${names.join(', ')}.`
   throw new Refusal(message, NOT_AVAILABLE)
+}
+
+/** The first of them that runs. */
+export async function findServing(
+  engine: Engine,
+  plan: DockerPlan,
+  asked: string | null,
+): Promise<RunningContainer> {
+  const replicas = chooseContainers(plan, asked)
+  const running = await findRunning(engine, replicas)
+  if (running) return running
+  const name = replicas[0]?.service
+  throw new Refusal(`${name} does not run. Deploy the environment again.`, NOT_AVAILABLE)
 }
 
 export async function startDocker(
   settings: AgentSettings,
   ask: DockerAsk,
-  output: Output,
+  output: MaskedOutput,
 ): Promise<Work> {
-  const { job, verb, masker } = ask
+  const { job, verb, plan } = ask
   const engine = openEngine(settings)
-  const replicas = chooseContainers(ask)
-  const running = await findRunning(engine, replicas)
-  if (!running) {
-    const name = replicas[0]?.service
-    throw new Refusal(`${name} does not run. Deploy the environment again.`, NOT_AVAILABLE)
-  }
-  const { containerId, service } = running
+  const { containerId, service } = await findServing(engine, plan, verb.service)
   const canLaunch = await hasShell(engine, containerId)
-  if (verb.verb === 'shell' && !canLaunch)
+  if ((verb.verb === 'shell' || ask.needsShell) && !canLaunch)
     throw new Refusal(`The image of ${service} has no shell.`, NOT_AVAILABLE)
   const argv = verb.verb === 'shell' ? SHELL : verb.argv
   const marker = `${SESSION_MARKER}=${job.id}`
   const terminal = verb.verb === 'shell' ? job.terminal : null
-  const masked = maskedOutput(masker, output)
   const exec = await talkToExec(engine, containerId, {
     argv: canLaunch ? ['/bin/sh', LAUNCH, ...argv] : argv,
     env: [marker, ...(terminal ? ['TERM=xterm-256color'] : [])],
     terminal,
-    onOutput: (stream, chunk) => masked.write(stream === 'err' ? 'errors' : 'data', chunk),
+    onOutput: (stream, chunk) => output.write(stream === 'err' ? 'errors' : 'data', chunk),
   })
   const done = exec.exited.then(async (code) => {
-    await masked.end()
+    await output.end()
     if (code !== undefined) return { code }
     return { code: NOT_AVAILABLE, message: `${service} was stopped.` }
   })

@@ -51,9 +51,10 @@ interface ManualAsk {
   plan: ManualPlan
 }
 
-async function accountOf(
+/** The environment's own account; undefined without accounts (development). */
+export async function accountOf(
   settings: AgentSettings,
-  context: SessionContext,
+  context: Pick<SessionContext, 'environmentId' | 'paths'>,
 ): Promise<Account | undefined> {
   if (!isRoot()) return undefined
   const name = `${settings.accountPrefix}${context.environmentId}`
@@ -73,10 +74,10 @@ function groupOf(settings: AgentSettings, { job, context, plan }: ManualAsk): Cg
 export async function startManual(
   settings: AgentSettings,
   ask: ManualAsk,
-  output: Output,
+  output: MaskedOutput,
 ): Promise<Work> {
   const { job, verb, context, plan } = ask
-  const { paths, masker } = context
+  const { paths } = context
   const releaseDir = join(paths.releases, String(releaseIdOf(plan)))
   const variablesFile = join(paths.variables, `${plan.taskId}.sh`)
   const account = await accountOf(settings, context)
@@ -105,7 +106,7 @@ export async function startManual(
     env: { ...env, [SESSION_MARKER]: job.id },
     job,
     group,
-    output: maskedOutput(masker, output),
+    output,
   }
   return verb.verb === 'shell' ? startOnTerminal(start) : startOnPipes(start)
 }

@@ -3,6 +3,7 @@
 import { isDockerPlan, isManualPlan } from '../../runner/plan/plan.ts'
 import type { AgentSettings } from '../../settings.ts'
 import { openSessionContext, type SessionContext } from '../sessions/context.ts'
+import { fileOutput, type MaskedOutput, maskedOutput } from '../sessions/masked-output.ts'
 import type { Output } from '../sessions/output.ts'
 import type { Job } from '../sessions/session-start.ts'
 import { NOT_AVAILABLE, Refusal, type Verb } from './commands.ts'
@@ -29,9 +30,20 @@ export async function startVerb(settings: AgentSettings, job: Job, output: Outpu
       const { startArtifacts } = await import('./artifact.ts')
       return startArtifacts(settings, context, verb, output)
     }
+    case 'forward': {
+      const { startForward } = await import('./forward.ts')
+      return startForward(settings, context, verb, output)
+    }
+    case 'copy': {
+      const { scriptOf, limitBytes } = await import('./copy.ts')
+      const ask = { job, verb: scriptOf(verb), context, needsShell: true }
+      return limitBytes((to) => startCommand(settings, ask, fileOutput(context.masker, to)), output)
+    }
     case 'shell':
-    case 'exec':
-      return startCommand(settings, { job, verb, context }, output)
+    case 'exec': {
+      const masked = maskedOutput(context.masker, output)
+      return startCommand(settings, { job, verb, context }, masked)
+    }
     default:
       throw new Refusal('There is nothing to do.')
   }
@@ -39,13 +51,18 @@ export async function startVerb(settings: AgentSettings, job: Job, output: Outpu
 
 async function startCommand(
   settings: AgentSettings,
-  ask: { job: Job; verb: Extract<Verb, { verb: 'shell' | 'exec' }>; context: SessionContext },
-  output: Output,
+  ask: {
+    job: Job
+    verb: Extract<Verb, { verb: 'shell' | 'exec' }>
+    context: SessionContext
+    needsShell?: boolean
+  },
+  output: MaskedOutput,
 ): Promise<Work> {
-  const { plan, masker } = ask.context
+  const { plan } = ask.context
   if (isDockerPlan(plan)) {
     const { startDocker } = await import('./docker.ts')
-    return startDocker(settings, { ...ask, plan, masker }, output)
+    return startDocker(settings, { ...ask, plan }, output)
   }
   if (isManualPlan(plan)) {
     const { startManual } = await import('./manual.ts')

@@ -61,6 +61,7 @@ export class SessionBook {
       journal.sshSessions.dropBefore(now - SSH_SESSIONS.keptMs)
       if (!isFact) return
       const value = create(SshSessionChangedSchema, {
+        sessionId: row.id,
         serial: BigInt(row.serial),
         keyId: row.keyId,
         environmentId: row.environmentId ?? 0,

@@ -31,14 +31,19 @@ function readSecrets(paths: EnvironmentPaths, plan: LastPlan | null): Buffer[] {
   })
 }
 
-export function openSessionContext(settings: AgentSettings, environmentId: number): SessionContext {
-  const paths = environmentPaths(settings, environmentId)
+/** What runs now; a deployment may have replaced what ran when the session began. */
+export function readPlan(settings: AgentSettings, environmentId: number): LastPlan | null {
   const ledger = new Ledger(settings)
   try {
     const stored = ledger.findPlan(environmentId)
-    const plan = stored ? (JSON.parse(stored.body) as LastPlan) : null
-    return { environmentId, paths, plan, masker: new Masker(readSecrets(paths, plan)) }
+    return stored ? (JSON.parse(stored.body) as LastPlan) : null
   } finally {
     ledger.close()
   }
+}
+
+export function openSessionContext(settings: AgentSettings, environmentId: number): SessionContext {
+  const paths = environmentPaths(settings, environmentId)
+  const plan = readPlan(settings, environmentId)
+  return { environmentId, paths, plan, masker: new Masker(readSecrets(paths, plan)) }
 }

@@ -7,6 +7,15 @@ export interface MaskedOutput extends Output {
   end(): Promise<void>
 }
 
+/** For files, whose bytes must arrive unchanged: masks only what is said about them. */
+export function fileOutput(masker: Masker, output: Output): MaskedOutput {
+  const errors = masker.source()
+  return {
+    write: (kind, bytes) => output.write(kind, kind === 'data' ? bytes : errors.push(bytes)),
+    end: () => output.write('errors', errors.end()),
+  }
+}
+
 export function maskedOutput(masker: Masker, output: Output): MaskedOutput {
   const streams = { data: masker.source(), errors: masker.source() }
   return {

@@ -78,6 +78,9 @@ function awaitRelay(
   })
 }
 
+/** Ended when nothing happens: a user may have left them. */
+const IDLE: ReadonlySet<string> = new Set(['shell', 'server', 'forward', 'copy'])
+
 class Session {
   readonly #job: Job
   readonly #socket: Socket
@@ -102,7 +105,7 @@ class Session {
       this.end({ reason: 'ended', ending: { code: 77, message: 'Your access was ended.' } }),
     )
     process.on('SIGHUP', () => undefined)
-    if (job.verb.verb === 'shell' || job.verb.verb === 'server') this.#watchIdle()
+    if (IDLE.has(job.verb.verb)) this.#watchIdle()
   }
 
   #watchIdle(): void {

@@ -22,7 +22,7 @@ import {
 import { signalProcess } from '../../machine/process/signals.ts'
 import { findAccount } from '../../machine/users/users.ts'
 import type { AgentSettings } from '../../settings.ts'
-import { NOT_RUNNING, Refusal, sessionEnd } from '../commands/commands.ts'
+import { describeVerb, NOT_RUNNING, Refusal, sessionEnd } from '../commands/commands.ts'
 import { relayAccount, sshPaths } from '../paths.ts'
 import { SessionBook, type SessionResult } from './book.ts'
 import { type Decision, decideSession, readHello } from './decide.ts'
@@ -181,7 +181,7 @@ export class SshSessionServer {
       keyId: certificate.keyId,
       userId: grant.user,
       environmentId: grant.environment,
-      verb: verb.verb,
+      verb: describeVerb(verb),
       account,
       relay,
       work: null,

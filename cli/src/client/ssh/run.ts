@@ -2,11 +2,12 @@
 // why it refused in one sentence on stderr (`berth: …`) and by its exit code; ssh's own 255 means that there was no
 // connection, or that it broke.
 import { type ChildProcess, spawn } from 'node:child_process'
-import { Readable } from 'node:stream'
+import { Readable, type Writable } from 'node:stream'
 import { CLIENT } from '../../limits/client.ts'
 import { CliError, EXIT } from '../../terminal/exit.ts'
 import type { Io } from '../../terminal/io.ts'
 import { cleanText } from '../../terminal/text.ts'
+import { ApiFailure } from '../problem.ts'
 import type { SshEndpoint } from './ssh.ts'
 
 export interface SshEnd {
@@ -19,6 +20,8 @@ export interface SshEnd {
 export interface SshSession {
   /** Empty if ssh writes to a descriptor. */
   stdout: Readable
+  /** What the server reads. */
+  input: Writable
   /** Sends to the server; only the answer shows whether it was read. */
   send(text: string): void
   ended: Promise<SshEnd>
@@ -34,10 +37,19 @@ export const SSH_REFUSED = 77
 export const SSH_NOT_AVAILABLE = 44
 export const SSH_NO_AGENT = 69
 
+/** No session was possible from here; another way may lead to the same data. */
+class Unreachable extends CliError {}
+
 function missingSsh(error: Error): CliError {
   const { code } = error as NodeJS.ErrnoException
-  if (code !== 'ENOENT') return new CliError(EXIT.error, `ssh cannot be started (${code})`)
-  return new CliError(EXIT.error, 'ssh is not installed here', 'install the OpenSSH client')
+  if (code !== 'ENOENT') return new Unreachable(EXIT.error, `ssh cannot be started (${code})`)
+  return new Unreachable(EXIT.error, 'ssh is not installed here', 'install the OpenSSH client')
+}
+
+/** Why there is no way to the server by SSH; undefined: another failure. */
+export function whyUnreachable(error: unknown): string | undefined {
+  const isOff = error instanceof ApiFailure && error.code === 'ssh_unavailable'
+  return error instanceof Unreachable || isOff ? (error as Error).message : undefined
 }
 
 /** Resolves with the end, once both outputs are read. */
@@ -91,6 +103,7 @@ export function openSession(
   stdin.on('error', () => {}) // the session's end gives the reason
   return {
     stdout,
+    input: stdin,
     send: (text) => void stdin.write(text),
     ended,
     async close() {
@@ -155,8 +168,11 @@ export function explainEnd({ code, stderr }: SshEnd, { reply, place }: SshEndpoi
   const { name } = place.server
   const said = sentenceOf(stderr)
   switch (code) {
-    case SSH_REFUSED:
-      return new CliError(EXIT.refused, said ?? `${name} refused this session`)
+    case SSH_REFUSED: {
+      const isOld = said?.startsWith('Unknown request')
+      const hint = isOld ? `its agent is too old: berth server upgrade ${name}` : undefined
+      return new CliError(EXIT.refused, said ?? `${name} refused this session`, hint)
+    }
     case SSH_NOT_AVAILABLE:
       return new CliError(EXIT.error, said ?? `${name} does not have this`)
     case SSH_NO_AGENT:
@@ -169,9 +185,9 @@ export function explainEnd({ code, stderr }: SshEnd, { reply, place }: SshEndpoi
       const { reason, text } = whyLost(stderr)
       const port = `${name}:${reply.port}`
       if (reason === 'unreachable') {
-        return new CliError(EXIT.error, `${port} is not reachable from here (${text})`)
+        return new Unreachable(EXIT.error, `${port} is not reachable from here (${text})`)
       }
-      if (reason === 'lost') return new CliError(EXIT.error, `${port}: ${text}`)
+      if (reason === 'lost') return new Unreachable(EXIT.error, `${port}: ${text}`)
       return new CliError(
         EXIT.error,
         `${port} was not entered: ${text}`,

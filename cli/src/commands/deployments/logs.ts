@@ -1,9 +1,16 @@
-// berth logs: what the containers of an environment wrote, over certificate SSH, of any age. There is no other way: the
-// log endpoint of the API no longer exists.
+// berth logs: what the services of an environment wrote, over certificate SSH, of any age. If SSH cannot reach the
+// server, the control plane passes on what the server's agent reads.
 
-import { type LogsRequest, readContainerLogs } from '../../client/container-logs.ts'
-import { isGap, type LogEntry } from '../../client/log-records.ts'
+import {
+  type LogsRequest,
+  type LogsSource,
+  readContainerLogs,
+  readThroughControlPlane,
+} from '../../client/container-logs.ts'
+import { isGap, type LogEntry, type LogItem } from '../../client/log-records.ts'
+import { ApiFailure } from '../../client/problem.ts'
 import { findTarget, type Target, targetName } from '../../client/resolve.ts'
+import { whyUnreachable } from '../../client/ssh/run.ts'
 import {
   type Context,
   compose,
@@ -13,7 +20,7 @@ import {
   type Invocation,
 } from '../../context.ts'
 import { CLIENT } from '../../limits/client.ts'
-import { CliError, EXIT, type ExitCode, interrupted, usage } from '../../terminal/exit.ts'
+import { EXIT, type ExitCode, interrupted, usage } from '../../terminal/exit.ts'
 import { parseCount, parseMoment } from '../../terminal/format.ts'
 import type { Style } from '../../terminal/terminal.ts'
 import { cleanLogLine, cleanText, padText, textWidth, toJson } from '../../terminal/text.ts'
@@ -132,13 +139,38 @@ export function requireServices(target: Target, words: readonly string[]): void 
   )
 }
 
-function explain(error: unknown, target: Target): unknown {
-  if (!(error instanceof CliError) || !/is not reachable from here/.test(error.message))
-    return error
-  const message =
-    `${error.message}. Logs of services need SSH; deployment logs do not: ` +
-    `berth tasks log ${flagsOf(target)}`
-  return new CliError(error.exitCode, message, error.hint, error)
+/** Neither way worked: names both, and what can be read without the server. */
+function namingBoth(error: unknown, first: string, target: Target): unknown {
+  if (!(error instanceof ApiFailure) || error.kind !== 'refused') return error
+  const message = `${error.message} (over SSH: ${first})`
+  return new ApiFailure(error.kind, error.exitCode, message, {
+    hint: `deployment logs are still there: berth tasks log ${flagsOf(target)}`,
+    status: error.status ?? 503,
+    code: error.code ?? '',
+  })
+}
+
+/** SSH first. If no record came and SSH cannot reach the server, everything comes through the control plane. */
+async function* readEither(
+  source: LogsSource,
+  request: LogsRequest,
+  context: Context,
+  target: Target,
+): AsyncGenerator<LogItem> {
+  let lost: string | undefined
+  try {
+    return yield* readContainerLogs(source, request)
+  } catch (error) {
+    lost = whyUnreachable(error)
+    if (lost === undefined || context.io.interrupted.aborted) throw error
+  }
+  const { baseUrl } = source.api
+  await context.screen.note(cleanText(`No SSH to the server (${lost}); reading through ${baseUrl}`))
+  try {
+    yield* readThroughControlPlane(source, request)
+  } catch (error) {
+    throw namingBoth(error, lost, target)
+  }
 }
 
 async function performLogs(options: LogsOptions, context: Context): Promise<ExitCode> {
@@ -153,7 +185,7 @@ async function performLogs(options: LogsOptions, context: Context): Promise<Exit
   const format = lineWriter(context, target, options.fullTimes)
   let count = 0
   try {
-    for await (const item of readContainerLogs({ api, io, place, onLost }, request)) {
+    for await (const item of readEither({ api, io, place, onLost }, request, context, target)) {
       count++
       if (isGap(item)) {
         if (screen.json) await io.stdout.write(`${toJson(item)}\n`)
@@ -165,7 +197,7 @@ async function performLogs(options: LogsOptions, context: Context): Promise<Exit
     }
   } catch (error) {
     if (io.interrupted.aborted) throw interrupted('stopped reading', 'the services keep running')
-    throw explain(error, target)
+    throw error
   }
   if (count === 0) await reportNothing(context, target)
   return EXIT.done

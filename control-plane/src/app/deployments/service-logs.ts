@@ -15,6 +15,8 @@ import { BrokenTransfer, expectTransfer } from '../../agents/transfers.ts'
 import type { Context } from '../../context.ts'
 import type { Caller } from '../../domain/core/access.ts'
 import { loadEnvironment } from '../core/access.ts'
+import { auditCaller, type Subject } from '../core/audit.ts'
+import { change } from '../core/transaction.ts'
 
 /** One line, or the days of the range that are no longer stored. */
 export type ServiceLogRecord =
@@ -24,8 +26,8 @@ export type ServiceLogRecord =
 interface WatchRequest {
   /** Undefined or empty means all of them. */
   services?: string[] | undefined
-  /** Last lines of each service; undefined means as many as a page shows. */
-  tail?: number | undefined
+  /** Last lines of each service; undefined means as many as a page shows, null all of the time span. */
+  tail?: number | null | undefined
   since?: Date | undefined
   until?: Date | undefined
   /** False returns the present lines, then ends. */
@@ -33,7 +35,7 @@ interface WatchRequest {
   signal: AbortSignal
 }
 
-/** Yields records in order of time as they arrive, at least one each time. */
+/** Yields records in order of time as they arrive; none from time to time, which shows that the stream lives. */
 export async function* watchServiceLogs(
   ctx: Context,
   caller: Caller,
@@ -51,7 +53,7 @@ export async function* watchServiceLogs(
       environmentId,
       services,
       follow,
-      tail: Math.min(Math.max(tail, 1), SERVICE_LOGS.tailLines),
+      tail: tail === null ? 0 : Math.min(Math.max(tail, 1), SERVICE_LOGS.tailLines),
       ...(since ? { since: timestampFromDate(since) } : {}),
       ...(until ? { until: timestampFromDate(until) } : {}),
     })
@@ -60,8 +62,7 @@ export async function* watchServiceLogs(
     if (answer.case === 'error') throw explain(answer.value)
     for await (const { frame } of transfer.frames) {
       if (frame.case === 'error') throw explain(frame.value)
-      const records = frame.case === 'batch' ? toRecords(frame.value) : []
-      if (records.length > 0) yield records
+      if (frame.case === 'batch') yield toRecords(frame.value)
     }
   } catch (error) {
     if (!(error instanceof BrokenTransfer)) throw error
@@ -69,6 +70,21 @@ export async function* watchServiceLogs(
   } finally {
     transfer.cancel()
   }
+}
+
+/** The same record that a session by SSH leaves: who read what. */
+export async function recordServiceLogsRead(
+  ctx: Context,
+  caller: Caller,
+  environmentId: number,
+  asked: { services: readonly string[]; follow: boolean },
+): Promise<{ organizationId: number }> {
+  return change(ctx, async (c) => {
+    const { organizationId } = await loadEnvironment(c.db, caller, environmentId, 'read')
+    const subject: Subject = ['environment', environmentId]
+    await auditCaller(c, caller, organizationId, 'service_logs.read', subject, { ...asked })
+    return { organizationId }
+  })
 }
 
 function explain({ code, message }: { code: RequestErrorCode; message: string }): Error {

@@ -15,8 +15,9 @@ import { listTasks, type TaskFilter } from '../../store/deployments/task-history
 import { listOpenTasks, type ShownTask, type Task } from '../../store/deployments/tasks.ts'
 import type { Db } from '../../store/engine/db.ts'
 import { lockEnvironment } from '../../store/environments/environments.ts'
+import { listUserNames } from '../../store/people/people.ts'
 import { type Agent, listServerAgents } from '../../store/servers/agents.ts'
-import { listServersById } from '../../store/servers/servers.ts'
+import { listServersById, type Server } from '../../store/servers/servers.ts'
 import {
   asReader,
   loadEnvironment,
@@ -118,6 +119,10 @@ async function viewTasks(
   const building = tasks.filter(waitsForBuild)
   const serverIds = [...new Set([...queued, ...building].map((t) => t.serverId))]
   const servers = new Map((await listServersById(db, serverIds)).map((s) => [s.id, s]))
+  const pausers = await listUserNames(
+    db,
+    [...servers.values()].flatMap(({ pausedBy }) => pausedBy ?? []),
+  )
   const agents = await listServerAgents(db, serverIds)
   const waitingIn = [...new Set(queued.map((t) => t.environmentId))]
   const open = await listOpenTasks(db, waitingIn)
@@ -135,7 +140,11 @@ async function viewTasks(
         task.status === 'queued' && server
           ? (waitingBehind(task, open.get(task.environmentId)) ??
             waitingBehind(task, acting.get(task.environmentId)) ??
-            explainWaiting(ctx, task, attempt, server, agents.get(server.id), places.get(task.id)))
+            explainWaiting(ctx, task, attempt, {
+              server: { ...server, pauser: pausers.get(server.pausedBy ?? 0) },
+              agent: agents.get(server.id),
+              position: places.get(task.id),
+            }))
           : attempt && server && waitsForBuild(task)
             ? waitingForBuild(task, attempt, server.name)
             : null,
@@ -172,14 +181,25 @@ function waitingForBuild(task: ShownTask, attempt: ShownAttempt, server: string)
   return { code: 'build_slot', message, since, deadline: null, taskId: null, position }
 }
 
+interface WaitingFacts {
+  server: Pick<Server, 'name' | 'paused' | 'organizationId'> & { pauser: string | undefined }
+  agent: Agent | undefined
+  /** In the line of its server. */
+  position: number | undefined
+}
+
+/** On a shared server, guests do not learn who of its owners did it. */
+function describePause(task: ShownTask, { name, pauser, organizationId }: WaitingFacts['server']) {
+  const by = pauser && task.organizationId === organizationId ? ` by ${pauser}` : ''
+  return `${name} is paused${by}.`
+}
+
 /** Why a queued task has not started, as users see it. */
 function explainWaiting(
   ctx: Context,
   task: ShownTask,
   attempt: ShownAttempt | undefined,
-  server: { name: string; paused: boolean },
-  agent: Agent | undefined,
-  position: number | undefined,
+  { server, agent, position }: WaitingFacts,
 ): Waiting {
   const base = { since: task.createdAt, deadline: null, taskId: null, position: null }
   if (attempt && attempt.waitingFor === 'environment') {
@@ -187,7 +207,7 @@ function explainWaiting(
     return { ...base, code: 'environment', message }
   }
   if (hasSession(ctx, agent)) {
-    if (server.paused) return { ...base, code: 'server', message: `${server.name} is paused.` }
+    if (server.paused) return { ...base, code: 'server', message: describePause(task, server) }
     if (position !== undefined) {
       const message = `${server.name} is busy: place ${position} in line.`
       return { ...base, code: 'dispatch', message, position }

@@ -7,6 +7,7 @@ import { makeJoinToken } from '../../identity/tokens.ts'
 import { ENROLMENT } from '../../limits/keys.ts'
 import { isUniqueViolation } from '../../store/engine/database.ts'
 import { listOrganizationsById } from '../../store/people/organizations.ts'
+import { listUserNames } from '../../store/people/people.ts'
 import {
   type Agent,
   findServerAgent,
@@ -48,6 +49,8 @@ export interface ServerView {
   usage: ServerUsage | undefined
   /** The newest update of its agent. */
   update: LatestUpdate | undefined
+  /** Who paused it. */
+  pausedBy: { id: number; name: string } | undefined
   /** Another organization's, which shares it with the caller's. */
   owner: { id: number; name: string } | undefined
   /** Organizations that may place environments on it. */
@@ -94,7 +97,12 @@ async function view(ctx: Context, caller: Caller, servers: Server[]): Promise<Se
   const shares = await listShares(ctx.db, ids)
   const usage = await listServerUsage(ctx.db, ids)
   const updates = await listLatestUpdates(ctx.db, ids)
+  const pausers = await listUserNames(
+    ctx.db,
+    servers.flatMap(({ pausedBy }) => pausedBy ?? []),
+  )
   return servers.map((server) => {
+    const pauser = server.pausedBy === null ? undefined : pausers.get(server.pausedBy)
     const agent = agents.get(server.id)
     const isShared = shown.includes(server.id)
     return {
@@ -103,6 +111,7 @@ async function view(ctx: Context, caller: Caller, servers: Server[]): Promise<Se
       status: serverStatus(ctx, agent, lost.get(server.id)),
       environmentCount: (isShared ? ownCounts : counts).get(server.id) ?? 0,
       usage: isShared ? undefined : usage.get(server.id),
+      pausedBy: pauser === undefined ? undefined : { id: server.pausedBy ?? 0, name: pauser },
       owner: isShared ? owners.get(server.organizationId) : undefined,
       sharedWith: isShared ? [] : (shares.get(server.id) ?? []),
       update: isShared ? undefined : updates.get(server.id),

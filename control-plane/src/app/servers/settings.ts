@@ -37,6 +37,14 @@ async function hold(c: Change, id: number): Promise<Server> {
   return server
 }
 
+/** A second pause changes nothing, so the first one keeps its name and time. */
+function pausing(server: Server, paused: boolean, caller: Caller, now: number) {
+  if (paused && server.paused) return { paused: 1 } as const
+  return paused
+    ? ({ paused: 1, pausedBy: caller.userId, pausedAt: now } as const)
+    : ({ paused: 0, pausedBy: null, pausedAt: null } as const)
+}
+
 export async function changeServer(
   ctx: Context,
   caller: Caller,
@@ -65,7 +73,7 @@ export async function changeServer(
       ...(asked.settings
         ? { settings: changeServerSettings(server.settings, asked.settings) }
         : {}),
-      ...(asked.paused === undefined ? {} : { paused: asked.paused ? 1 : 0 }),
+      ...(asked.paused === undefined ? {} : pausing(server, asked.paused, caller, c.now)),
     })
     await auditCaller(c, caller, organizationId, 'server.update', ['server', id], {
       name: server.name,

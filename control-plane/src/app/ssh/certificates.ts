@@ -13,7 +13,7 @@ import {
   signCertificate,
 } from '@berth/shared/ssh'
 import type { Context } from '../../context.ts'
-import type { Caller } from '../../domain/core/access.ts'
+import { type Caller, permit } from '../../domain/core/access.ts'
 import {
   type AskedGrant,
   type CertificatePlan,
@@ -27,11 +27,13 @@ import { type Environment, lockEnvironment } from '../../store/environments/envi
 import { listMemberships, listUserNames, lockMember } from '../../store/people/people.ts'
 import { findToken } from '../../store/people/tokens.ts'
 import { findServerAgent } from '../../store/servers/agents.ts'
-import type { Server } from '../../store/servers/servers.ts'
+import { listServersById, type Server } from '../../store/servers/servers.ts'
 import { listPublishedAuthorities } from '../../store/ssh/authorities.ts'
 import {
   insertSshCertificate,
   type ListedSshCertificate,
+  type LiveSshCertificate,
+  listLiveSshCertificates,
   listSshCertificates,
   markSshCertificateSigned,
   type SshCertificateRow,
@@ -41,6 +43,7 @@ import {
   loadEnvironment,
   loadServer,
   loadVisibleServer,
+  readableOrganizations,
   requirePermission,
 } from '../core/access.ts'
 import { auditCaller } from '../core/audit.ts'
@@ -82,7 +85,7 @@ function readRequest(asked: SshCertificateRequest): { key: SshPublicKey; grant: 
     ttlSeconds: asked.ttl_seconds ?? SSH.ttlSeconds,
   }
   if (grant.environmentId === null && needsEnvironment(grant.purpose)) {
-    const message = `environment_id is needed: ${grant.purpose} belong to an environment.`
+    const message = `environment_id is needed: the purpose "${grant.purpose}" is for one environment.`
     problems.push({ field: 'environment_id', code: 'required', message })
   }
   if (!key || problems.length > 0) throw invalidFields(problems)
@@ -275,4 +278,33 @@ export async function listIssuedSshCertificates(
 ): Promise<ListedSshCertificate[]> {
   const { organizationId } = await loadServer(ctx.db, caller, serverId, 'audit:read')
   return listSshCertificates(ctx.db, { serverId, organizationId }, page)
+}
+
+export interface LiveSshAccess extends LiveSshCertificate {
+  server: Server
+}
+
+/** The caller's own; `everyone`: of every user in the organizations whose audit log the caller reads. */
+export async function listLiveSshAccess(
+  ctx: Context,
+  caller: Caller,
+  everyone: boolean,
+): Promise<LiveSshAccess[]> {
+  const organizations = readableOrganizations(caller)
+  const audited = organizations.filter((id) => permit(caller, id, 'audit:read').kind === 'granted')
+  if (everyone && audited.length === 0) {
+    for (const id of organizations) requirePermission(caller, id, 'audit:read')
+  }
+  const rows = await listLiveSshCertificates(
+    ctx.db,
+    everyone ? audited : organizations,
+    everyone ? undefined : caller.userId,
+    { now: ctx.clock.now(), limit: SSH.liveRows },
+  )
+  const ids = [...new Set(rows.map(({ serverId }) => serverId))]
+  const servers = new Map((await listServersById(ctx.db, ids)).map((server) => [server.id, server]))
+  return rows.flatMap((row) => {
+    const server = servers.get(row.serverId)
+    return server ? [{ ...row, server }] : []
+  })
 }

@@ -1,11 +1,28 @@
-// Writes a server's SSH sessions to the audit log: one row at the start, one at the end. What a server reports about a
+// Writes a server's SSH sessions to the audit log: one row at the start, one at the end; and keeps the open ones. What a server reports about a
 // certificate counts only if the certificate was issued for that server.
 import type { SshSessionChanged } from '@berth/shared/wire'
 import { timestampDate } from '@bufbuild/protobuf/wkt'
 import type { Agent } from '../../store/servers/agents.ts'
-import { findSshCertificate } from '../../store/ssh/certificates.ts'
+import {
+  closeSshSession,
+  findSshCertificate,
+  openSshSession,
+} from '../../store/ssh/certificates.ts'
 import { auditAgent } from '../core/audit.ts'
 import type { Change } from '../core/change.ts'
+
+/** For the list of open sessions; older agents do not name theirs. */
+async function recordOpenSession(
+  c: Change,
+  certificateId: number,
+  { sessionId, verb, startedAt, endedAt }: SshSessionChanged,
+): Promise<void> {
+  if (sessionId === '') return
+  const id = short(sessionId)
+  if (endedAt) return closeSshSession(c.db, certificateId, id)
+  const at = startedAt ? timestampDate(startedAt).getTime() : c.now
+  await openSshSession(c.db, { certificateId, sessionId: id, verb: short(verb), startedAt: at })
+}
 
 const short = (text: string): string => text.slice(0, 200)
 
@@ -35,6 +52,7 @@ export async function applySshSession(
     bytes_sent: Number(session.bytesSent),
     exit_code: session.exitCode ?? null,
   }
+  if (certificate) await recordOpenSession(c, certificate.id, session)
   const verb = ended ? 'ssh.session.ended' : 'ssh.session.started'
   await auditAgent(c, agent.id, 'agent', verb, ['server', agent.serverId], { ...details, ...ended })
 }

@@ -1,5 +1,6 @@
+import { stripEscapes } from '@berth/shared'
 import { expect, it } from 'vitest'
-import { ExcerptBuilder, stripEscapes } from './log-excerpt.ts'
+import { ExcerptBuilder } from './log-excerpt.ts'
 
 const build = (pieces: [number, string | Buffer][], bounds = { lines: 200, bytes: 16_384 }) => {
   const builder = new ExcerptBuilder(bounds)

@@ -1,12 +1,7 @@
 // The end of a step's output as plain text: lines without escape sequences, as a terminal would show them, bounded by
 // lines and bytes. PURE: takes records and stores only the excerpt, so a log of any size costs the same memory.
 
-// CSI (colours, cursor), OSC up to BEL or ST, two-character escapes; lone control characters except tab and line ends
-const ESCAPES =
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is removed
-  /\u001b\[[0-?]*[ -/]*[@-~]|\u001b\][^\u0007\u001b]*(?:\u0007|\u001b\\)?|\u001b[ -~]|[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f]/g
-
-export const stripEscapes = (text: string): string => text.replaceAll(ESCAPES, '')
+import { stripEscapes } from '@berth/shared'
 
 /** Shows the last version of a line that was rewritten by carriage returns. */
 const shownLine = (line: string): string => {

@@ -1,6 +1,6 @@
 // Finds the lines of a log that contain a text, while the log arrives in pieces. PURE. A line is searched as users see
 // it, without escape sequences; only line ends separate lines, which is how the log numbers them.
-import { stripEscapes } from './log-excerpt.ts'
+import { stripEscapes } from '@berth/shared'
 
 const NEWLINE = 10
 

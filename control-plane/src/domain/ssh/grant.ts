@@ -51,10 +51,25 @@ export function termsOf(asked: Pick<AskedGrant, 'purpose' | 'environmentId'>): T
         sessionSeconds: SSH.shellSessionSeconds,
       }
     }
+    // the permission of a shell, which could do the same, but an account without a terminal
+    case 'forward':
+      return {
+        permission: 'ssh',
+        account: 'berth-ssh',
+        can: ['forward'],
+        sessionSeconds: SSH.forwardSessionSeconds,
+      }
+    case 'copy':
+      return {
+        permission: 'ssh',
+        account: 'berth-ssh',
+        can: ['copy'],
+        sessionSeconds: SSH.copySessionSeconds,
+      }
   }
 }
 
-/** Logs and artifacts belong to an environment; a shell may be for the whole server. */
+/** Everything belongs to an environment, but a shell may be for the whole server. */
 export const needsEnvironment = (purpose: SshPurpose): boolean => purpose !== 'shell'
 
 export interface GrantFacts {
@@ -74,10 +89,11 @@ type GrantDecision =
 /** What prevents a grant to a caller with the permission. Checks protection first, as everywhere. */
 export function decideGrant(caller: Caller, asked: AskedGrant, facts: GrantFacts): GrantDecision {
   const { environment, server } = facts
-  const shell = asked.purpose === 'shell'
-  if (shell && environment && !mayChangeProtected(caller, environment)) return { kind: 'protected' }
+  const enters = !['logs', 'artifact'].includes(asked.purpose)
+  if (enters && environment && !mayChangeProtected(caller, environment))
+    return { kind: 'protected' }
   if (environment?.removing) return { kind: 'removing' }
-  if (shell && !environment && !server.shellEnabled) return { kind: 'shell_disabled' }
+  if (enters && !environment && !server.shellEnabled) return { kind: 'shell_disabled' }
   if (!server.joined) return { kind: 'server_not_ready' }
   return server.sshOff ? { kind: 'ssh_unavailable' } : { kind: 'granted' }
 }

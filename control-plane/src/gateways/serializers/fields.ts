@@ -132,6 +132,8 @@ export function serializeServer(view: ServerView): Server {
     organization_id: server.organizationId,
     status,
     paused: server.paused,
+    paused_by: view.pausedBy ?? null,
+    paused_at: timeOrNull(server.pausedAt),
     agent_version: agent?.version ?? null,
     agent_outdated: isOlder(agent?.version ?? null, VERSION),
     update: view.update
@@ -178,6 +180,7 @@ export function serializeServer(view: ServerView): Server {
 
 /** A guest sees the server's name, address, state and recipes. */
 const HIDDEN_FROM_GUESTS = {
+  paused_by: null,
   shell_enabled: false,
   agent_version: null,
   agent_outdated: false,

@@ -2,11 +2,12 @@
 import { SSH_ACCOUNTS, type SshAccount, sshHostAlias } from '@berth/shared'
 import type {
   IssuedSshCertificate as IssuedBody,
+  LiveSshAccess as LiveBody,
   SshAuthority as SshAuthorityBody,
   SshCertificate,
   SshHostAuthority,
 } from '@berth/shared/api'
-import type { IssuedCertificate } from '../../app/ssh/certificates.ts'
+import type { IssuedCertificate, LiveSshAccess } from '../../app/ssh/certificates.ts'
 import type { SshAuthorityView } from '../../app/ssh/rotation.ts'
 import { certificateStatus, sshEndpointOf } from '../../domain/ssh/grant.ts'
 import type { SshAuthority } from '../../store/ssh/authorities.ts'
@@ -58,6 +59,17 @@ export const serializeIssued = (row: ListedSshCertificate, now: number): IssuedB
   revoked_at: row.revokedAt === null ? null : time(row.revokedAt),
   revoked_by: row.revokedBy === null ? null : { id: row.revokedBy, name: row.revokerName ?? '' },
   revoke_reason: row.revokeReason,
+})
+
+export const serializeLive = (access: LiveSshAccess, now: number): LiveBody => ({
+  ...serializeIssued(access, now),
+  server: {
+    id: access.server.id,
+    name: access.server.name,
+    hostname: access.server.hostname,
+  },
+  environment: access.environmentName,
+  sessions: access.sessions.map(({ verb, startedAt }) => ({ verb, started_at: time(startedAt) })),
 })
 
 export const serializeHostAuthority = (authority: SshAuthority): SshHostAuthority => ({

@@ -25,6 +25,7 @@ export const COLUMN_FACTS: Record<string, Record<string, ColumnFacts>> = {
   },
   servers: {
     paused: { type: 'Flag' },
+    pausedBy: { note: 'Null: not paused, or paused before this was kept.' },
     host: { note: 'What the agent said of its host, as JSON.' },
     shellEnabled: { type: 'Flag' },
     ceilings: { note: 'JSON of what an environment may use on it at most.' },
@@ -247,6 +248,10 @@ export const COLUMN_FACTS: Record<string, Record<string, ColumnFacts>> = {
       note: 'Null if it was never signed, so that no client has it.',
     },
     revokedBy: { note: 'Null: the platform, because the access ended.' },
+  },
+  sshSessions: {
+    $: { note: 'An open session, as the agent reported it; the row goes when it ends.' },
+    sessionId: { note: 'Of the agent; unique with the certificate.' },
   },
   sshHostCertificates: {
     $: { note: 'The newest host certificate of each server.' },

@@ -34,6 +34,7 @@ import { volumeBackups } from '../migrations/0031-0040/0033-volume-backups.ts'
 import { sharedServers } from '../migrations/0031-0040/0034-shared-servers.ts'
 import { taskRequests } from '../migrations/0031-0040/0036-task-requests.ts'
 import { forges } from '../migrations/0041-0050/0043-forges.ts'
+import { sshSessions } from '../migrations/0041-0050/0046-ssh-sessions.ts'
 import type { Schema } from '../schema.ts'
 import type { Engine } from './db.ts'
 import type { Migration, Types } from './migration.ts'
@@ -72,6 +73,7 @@ const MIGRATIONS: readonly Migration[] = [
   sharedServers,
   taskRequests,
   forges,
+  sshSessions,
 ]
 export const MIGRATION_NAMES: readonly string[] = MIGRATIONS.map(({ name }) => name)
 

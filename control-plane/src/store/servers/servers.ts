@@ -78,6 +78,7 @@ export async function updateServer(
   id: number,
   change: Updateable<ServersTable>,
 ): Promise<void> {
+  if (Object.keys(change).length === 0) return // an update without a column is no SQL
   await db.updateTable('servers').set(change).where('id', '=', id).execute()
 }
 

@@ -42,14 +42,106 @@ export async function markSshCertificateSigned(db: Db, id: number, now: number):
   return result.numUpdatedRows > 0n
 }
 
-const listing = (db: Db, serverId: number) =>
+const named = (db: Db) =>
   db
     .selectFrom('sshCertificates')
     .innerJoin('users as holder', 'holder.id', 'sshCertificates.userId')
     .leftJoin('users as revoker', 'revoker.id', 'sshCertificates.revokedBy')
     .selectAll('sshCertificates')
     .select(['holder.name as holderName', 'revoker.name as revokerName'])
-    .where('sshCertificates.serverId', '=', serverId)
+
+const listing = (db: Db, serverId: number) =>
+  named(db).where('sshCertificates.serverId', '=', serverId)
+
+export interface LiveSshCertificate extends ListedSshCertificate {
+  /** Null: the whole server. */
+  environmentName: string | null
+  sessions: { verb: string; startedAt: number }[]
+}
+
+/**
+ * Newest first: those that can still open a session, and those that hold one. `userId`: only this user's; undefined:
+ * everyone's.
+ */
+export async function listLiveSshCertificates(
+  db: Db,
+  organizationIds: readonly number[],
+  userId: number | undefined,
+  { now, limit }: { now: number; limit: number },
+): Promise<LiveSshCertificate[]> {
+  if (organizationIds.length === 0) return []
+  let query = named(db)
+    .leftJoin('environments as place', 'place.id', 'sshCertificates.environmentId')
+    .select('place.identifier as environmentName')
+    .where('sshCertificates.organizationId', 'in', organizationIds)
+    .where('sshCertificates.sessionUntil', '>', now)
+    .where((e) =>
+      e.or([
+        e.and([
+          e('sshCertificates.validBefore', '>', now),
+          e('sshCertificates.revokedAt', 'is', null),
+          e('sshCertificates.signedAt', 'is not', null),
+        ]),
+        e.exists(
+          e
+            .selectFrom('sshSessions')
+            .select('sessionId')
+            .whereRef('sshSessions.certificateId', '=', 'sshCertificates.id'),
+        ),
+      ]),
+    )
+    .orderBy('sshCertificates.id', 'desc')
+    .limit(limit)
+  if (userId !== undefined) query = query.where('sshCertificates.userId', '=', userId)
+  const rows = (await query.execute()).map(toCertificate)
+  const sessions = await listSshSessions(
+    db,
+    rows.map(({ id }) => id),
+  )
+  return rows.map((row) => ({ ...row, sessions: sessions.get(row.id) ?? [] }))
+}
+
+async function listSshSessions(
+  db: Db,
+  certificateIds: number[],
+): Promise<Map<number, { verb: string; startedAt: number }[]>> {
+  const found = new Map<number, { verb: string; startedAt: number }[]>()
+  if (certificateIds.length === 0) return found
+  const rows = await db
+    .selectFrom('sshSessions')
+    .selectAll()
+    .where('certificateId', 'in', certificateIds)
+    .orderBy('startedAt')
+    .execute()
+  for (const { certificateId, verb, startedAt } of rows) {
+    found.set(certificateId, [...(found.get(certificateId) ?? []), { verb, startedAt }])
+  }
+  return found
+}
+
+/** Idempotent, because agents repeat what was not acknowledged. */
+export async function openSshSession(
+  db: Db,
+  row: { certificateId: number; sessionId: string; verb: string; startedAt: number },
+): Promise<void> {
+  await db
+    .insertInto('sshSessions')
+    .values(row)
+    .onConflict((o) => o.doNothing())
+    .execute()
+}
+
+export async function closeSshSession(
+  db: Db,
+  certificateId: number,
+  sessionId: string,
+): Promise<void> {
+  await db
+    .deleteFrom('sshSessions')
+    .where('certificateId', '=', certificateId)
+    .where('sessionId', '=', sessionId)
+    .execute()
+}
 
 /** Of one organization; others that share the server have their own. */
 export async function listSshCertificates(

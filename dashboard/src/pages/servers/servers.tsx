@@ -108,7 +108,9 @@ export function ServerState({ server: s }: { server: Server }) {
           since <Time at={s.last_seen_at} />
         </span>
       )}
-      {s.paused && <span className="muted small">paused</span>}
+      {s.paused && (
+        <span className="muted small">paused{s.paused_by && ` by ${s.paused_by.name}`}</span>
+      )}
     </span>
   )
 }

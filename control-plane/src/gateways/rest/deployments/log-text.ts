@@ -1,7 +1,7 @@
 // Formats records as text for programs: JSON lines, and bytes without escape sequences.
+import { stripEscapes } from '@berth/shared'
 import type { LogLine } from '@berth/shared/api'
 import { LogSource } from '@berth/shared/wire'
-import { stripEscapes } from '../../../domain/deployments/log-excerpt.ts'
 import type { AttemptStep } from '../../../store/deployments/attempts.ts'
 import type { StoredRecord } from '../../../store/deployments/log-files.ts'
 

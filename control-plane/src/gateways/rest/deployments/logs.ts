@@ -1,18 +1,17 @@
 // Serves the raw log of any task within retention: whole, in ranges, by lines, by phase or step, as JSON lines, or
 // followed until it is complete. Bytes are as the agent masked and sent them.
-import type { ServerResponse } from 'node:http'
 import { Readable } from 'node:stream'
-import { AppError, isFinished, REST } from '@berth/shared'
+import { AppError, isFinished } from '@berth/shared'
 import { IdParams, LogLine, LogQuery } from '@berth/shared/api'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import { logTopic, taskTopic } from '../../../app/core/transaction.ts'
 import { awaitLog, type LogView, openTaskLog, refreshLog } from '../../../app/deployments/logs.ts'
-import { authenticate } from '../../../app/people/callers.ts'
 import type { Context } from '../../../context.ts'
 import { parseRange } from '../../../domain/core/byte-range.ts'
-import { Admission, askOrganization } from '../../../notifications/admission.ts'
+import type { Admission } from '../../../notifications/admission.ts'
 import { type Api, callerOf } from '../http/api.ts'
+import { admissionOf, admitFollower, sendStream } from '../http/followers.ts'
 import { stripAnsi, writeNdjson } from './log-text.ts'
 
 const LOG_TEXT = {
@@ -23,7 +22,6 @@ const LOG_TEXT = {
 }
 
 export function logRoutes(api: Api, ctx: Context): void {
-  const followers = new Map<number, number>()
   api.get(
     '/api/tasks/:id/log',
     {
@@ -55,15 +53,9 @@ export function logRoutes(api: Api, ctx: Context): void {
       reply.header('x-content-type-options', 'nosniff')
       reply.type(ndjson ? 'application/x-ndjson' : 'text/plain; charset=utf-8')
       if (request.query.follow === 'true') {
-        const release = admitFollower(followers, caller.userId)
-        const gone = new AbortController()
-        // not in the generator, which never runs if its reader left before it began
-        onceClosed(reply.raw, () => {
-          gone.abort()
-          release()
-        })
+        const gone = admitFollower(reply, caller.userId)
         const admission = admissionOf(ctx, request)
-        return sendStream(reply, follow(ctx, view, selection, ndjson, admission, gone.signal))
+        return sendStream(reply, follow(ctx, view, selection, ndjson, admission, gone))
       }
       if (!ndjson && isPlain(request.query)) return sendRange(ctx, view, request, reply)
       return sendStream(reply, read(ctx, view, await selection.start(), selection, ndjson))
@@ -78,10 +70,6 @@ async function settled(ctx: Context, view: LogView): Promise<LogView> {
   return attempt === view.attempt ? view : refreshLog(ctx, view)
 }
 
-/** The declared types are those of the text; a stream of it is sent unserialised. */
-const sendStream = (reply: FastifyReply, text: AsyncIterable<Buffer | string>): FastifyReply =>
-  reply.send(Readable.from(text))
-
 /** A refused attempt has a complete log, but the task continues with another attempt. */
 const isComplete = ({ task, attempt }: LogView): boolean =>
   isFinished(task.status) && (attempt === undefined || attempt.logCompleteAt !== null)
@@ -92,35 +80,6 @@ const isPlain = (q: LogQuery): boolean =>
   q.ansi !== 'strip' &&
   q.phase === undefined &&
   q.step === undefined
-
-/** Limits open streams per user; the next one is refused with `rate_limited`. */
-function admitFollower(followers: Map<number, number>, userId: number): () => void {
-  const open = followers.get(userId) ?? 0
-  if (open >= REST.followStreams) {
-    throw new AppError('rate_limited', `You follow ${open} logs already; close one.`)
-  }
-  followers.set(userId, open + 1)
-  return () => {
-    const left = (followers.get(userId) ?? 1) - 1
-    if (left > 0) followers.set(userId, left)
-    else followers.delete(userId)
-  }
-}
-
-/** A stream outlives its authentication, so access is checked again while it runs, as for subscriptions. */
-function admissionOf(ctx: Context, request: FastifyRequest): Admission {
-  if (!request.who) throw new AppError('token_missing', 'A bearer token is needed.')
-  const { authorization, 'x-service-organization': organization } = request.headers
-  const from = { address: request.ip, requestId: request.id }
-  const again = async () =>
-    askOrganization(await authenticate(ctx, authorization, from), organization)
-  return new Admission(ctx, request.who, again, () => {})
-}
-
-function onceClosed(response: ServerResponse, then: () => void): void {
-  if (response.destroyed || response.closed) then()
-  else response.once('close', then)
-}
 
 // ------------------------------------------------------------------------------------------- byte ranges
 

@@ -3,6 +3,8 @@ import {
   IdParams,
   IssuedSshCertificate,
   IssuedSshQuery,
+  LiveSshAccess,
+  LiveSshQuery,
   SerialParams,
   SshCertificate,
   SshCertificateRequest,
@@ -10,13 +12,18 @@ import {
 } from '@berth/shared/api'
 import { z } from 'zod'
 import { listHostAuthorities } from '../../../app/ssh/authorities.ts'
-import { issueSshCertificate, listIssuedSshCertificates } from '../../../app/ssh/certificates.ts'
+import {
+  issueSshCertificate,
+  listIssuedSshCertificates,
+  listLiveSshAccess,
+} from '../../../app/ssh/certificates.ts'
 import { revokeSshCertificate } from '../../../app/ssh/revocation.ts'
 import type { Context } from '../../../context.ts'
 import {
   serializeCertificate,
   serializeHostAuthority,
   serializeIssued,
+  serializeLive,
 } from '../../serializers/ssh.ts'
 import { type Api, callerOf } from '../http/api.ts'
 import { ById, linkPages, makeCursor, pageSize, readCursor } from '../http/paging.ts'
@@ -94,6 +101,22 @@ export function sshRoutes(api: Api, ctx: Context): void {
       const { id, serial } = request.params
       const row = await revokeSshCertificate(ctx, callerOf(request), id, serial)
       return reply.code(202).send(serializeIssued(row, ctx.clock.now()))
+    },
+  )
+  api.get(
+    '/api/ssh/sessions',
+    {
+      config: { needs: 'read' }, // the caller's own; everyone's need audit:read
+      schema: {
+        summary: 'Live SSH certificates and the sessions they hold, on all servers',
+        querystring: LiveSshQuery,
+        response: { 200: z.array(LiveSshAccess) },
+      },
+    },
+    async (request) => {
+      const everyone = request.query.everyone === 'true'
+      const rows = await listLiveSshAccess(ctx, callerOf(request), everyone)
+      return rows.map((row) => serializeLive(row, ctx.clock.now()))
     },
   )
   api.get(

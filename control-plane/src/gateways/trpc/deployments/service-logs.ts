@@ -39,7 +39,7 @@ async function* stream(
   yield { kind: 'begun' }
   for await (const records of watchServiceLogs(ctx, admission.caller, id, request)) {
     await admission.require(organizationId, false)
-    yield { kind: 'logs', records }
+    if (records.length > 0) yield { kind: 'logs', records }
     await socket.drained(signal)
   }
 }
