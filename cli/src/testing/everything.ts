@@ -27,14 +27,17 @@ import {
   certificate,
   delivery,
   invitation,
+  levelPatched,
   member,
   organization,
   patched,
+  projectVariable,
   pullRequest,
   repositoryCheck,
   token,
   tokenCreated,
   variable,
+  variableChange,
 } from './samples-people.ts'
 
 const NDJSON = { 'content-type': 'application/x-ndjson' }
@@ -85,6 +88,10 @@ function scriptEnvironment(peer: Peer): void {
   }
   peer.script(`GET ${path}/variables`, { json: [variable('APP_KEY')] })
   peer.script(`PATCH ${path}/variables`, { json: patched() })
+  peer.script(`GET ${path}/variables/history`, { json: [variableChange()] })
+  peer.script('GET /api/projects/12/variables', { json: [projectVariable('APP_KEY')] })
+  peer.script('PATCH /api/projects/12/variables', { json: levelPatched() })
+  peer.script('GET /api/projects/12/variables/history', { json: [variableChange()] })
   peer.script(`PATCH ${path}`, { json: environment() })
   peer.script(`DELETE ${path}`, { status: 202, json: task('queued', { type: 'destroy' }) })
   peer.script(`POST ${path}/reset`, { status: 201, json: task('queued', { reset: true }) })

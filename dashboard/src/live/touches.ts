@@ -13,7 +13,7 @@ const TOUCHES: Record<string, readonly string[]> = {
   organization: ['organization', 'me', 'admin', 'backup'],
   member: ['member', 'invitation', 'me', 'environment', 'organization'],
   server: ['server', 'project', 'environment'],
-  project: ['project', 'environment', 'me', 'delivery', 'server'],
+  project: ['project', 'environment', 'me', 'delivery', 'server', 'variable'],
   environment: ['environment', 'project', 'variable', 'action', 'backup', 'pullRequest', 'server'],
   pull_request: ['pullRequest', 'environment', 'project'],
   delivery: ['delivery', 'project', 'pullRequest'],

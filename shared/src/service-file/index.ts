@@ -18,7 +18,14 @@ export {
   WARNING_CODES,
 } from './problem.ts'
 export { readServiceFile } from './read.ts'
-export { expandReferences, type Reference, referencesIn } from './references.ts'
+export {
+  addressesIn,
+  expandAddresses,
+  expandReferences,
+  isReference,
+  type Reference,
+  referencesIn,
+} from './references.ts'
 export { type Route, routes } from './routes.ts'
 export { nextRun, runsBetween, scheduleFault } from './schedule.ts'
 export type * from './service-file.ts'

@@ -37,6 +37,7 @@ export async function closeEnvironment(db: Db, id: number, now: number): Promise
 export async function closeProject(db: Db, id: number, now: number): Promise<void> {
   await db.deleteFrom('projectServers').where('projectId', '=', id).execute()
   await db.deleteFrom('registries').where('projectId', '=', id).execute()
+  await db.deleteFrom('projectVariables').where('projectId', '=', id).execute()
   await db
     .updateTable('projects')
     .set({
