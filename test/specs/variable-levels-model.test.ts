@@ -20,7 +20,7 @@ import { readFolder, readTables, type Traces, tracesOf } from '../fixtures/platf
 
 const KEYS = ['ALPHA', 'BETA', 'GAMMA']
 const LEVELS: ProjectLevel[] = ['project', 'previews', 'manual']
-const KINDS = ['manual', 'preview', 'fork'] as const
+const KINDS = ['staging', 'preview', 'fork'] as const
 type Kind = (typeof KINDS)[number]
 type At = ProjectLevel | Kind
 
@@ -70,7 +70,7 @@ class Model {
 
   /** From near to far. */
   sources(kind: Kind): [VariableLevel, Values][] {
-    const middle = kind === 'manual' ? 'manual' : 'previews'
+    const middle = kind === 'staging' ? 'manual' : 'previews'
     return [
       ['environment', this.holds(kind)],
       [middle, this.holds(middle)],
@@ -110,10 +110,8 @@ class Run {
   readonly seen: string[]
   readonly logged: string[]
   readonly ids = new Map<Kind, number>()
-  readonly values: string[] = []
   model = new Model()
   given: Record<string, string> = {}
-  forkMay = new Set<string>()
 
   private constructor(p: Platform, h: Host, engine: EngineName, seen: string[], logged: string[]) {
     this.p = p
@@ -148,7 +146,7 @@ class Run {
 
   async #environments(): Promise<void> {
     const { p, h } = this
-    this.ids.set('manual', (await p.cp.environment(h.projectId, 'staging')).id)
+    this.ids.set('staging', (await p.cp.environment(h.projectId, 'staging')).id)
     const opened = await h.opened({ number: 7, head: sha(7) })
     for (const task of opened.body.task_ids) await p.settled(task)
     await h.opened({ number: 51, head: sha(1), branch: 'main', fork: 9_001 })
@@ -302,7 +300,7 @@ describe.each(ENGINES)('levels of variables against a model on %s', (engine) => 
         for (const one of sequence) await it.perform(one, values)
         await it.clear()
       }),
-      { numRuns: engine === 'sqlite' ? 25 : 4, endOnFailure: true },
+      { numRuns: engine === 'sqlite' ? 10 : 2, endOnFailure: true },
     )
     await it.look()
     it.seen.push(socket.said)
