@@ -208,6 +208,7 @@ export async function startEverything(): Promise<Everything> {
   writeFileSync(join(folder, 'ssh'), FAKE_SSH)
   chmodSync(join(folder, 'ssh'), 0o755)
   writeFileSync(join(folder, 'key.pub'), 'ssh-ed25519 AAAATEST ada\n')
+  writeFileSync(join(folder, 'vars'), 'APP_KEY=s3cret\n')
   writeFileSync(join(folder, '.service.yml'), SERVICE_FILE)
   const PATH = `${folder}:${process.env.PATH}`
   return {
