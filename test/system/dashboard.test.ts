@@ -263,7 +263,7 @@ describe.skipIf(missing('chromium'))('the dashboard in a browser', () => {
       await v.fill('Value', VALUE)
       await save()
       await v.button('Give PREVIEW_KEY to forks').click()
-      await v.button('Take PREVIEW_KEY from forks').waitFor()
+      await v.button('Take away PREVIEW_KEY from forks').waitFor()
       await add('All environments', 'SHARED_KEY')
       await v.page.getByLabel('Generate a random value').check()
       await save()

@@ -174,7 +174,7 @@ function Forks({ project, variable: v, mayChange }: ForksProps) {
       {word}
       <ActButton
         small
-        label={v.forks ? `Take ${v.key} from forks` : `Give ${v.key} to forks`}
+        label={v.forks ? `Take away ${v.key} from forks` : `Give ${v.key} to forks`}
         act={() =>
           change(
             api.variable.changeLevel.mutate({
