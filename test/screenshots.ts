@@ -24,6 +24,7 @@ const KEPT = {
 const NARROW = [
   'projects',
   'project',
+  'project-variables',
   'environment',
   'environment-variables',
   'servers',

@@ -69,6 +69,7 @@ import { projectKeyRoutes } from './gateways/rest/projects/project-keys.ts'
 import { projectRoutes } from './gateways/rest/projects/projects.ts'
 import { registryRoutes } from './gateways/rest/projects/registries.ts'
 import { repositoryRoutes } from './gateways/rest/projects/repositories.ts'
+import { projectVariableRoutes } from './gateways/rest/projects/variables.ts'
 import { documentRoutes } from './gateways/rest/reference/documents.ts'
 import { agentUpdateRoutes } from './gateways/rest/servers/agent-updates.ts'
 import { installRoutes } from './gateways/rest/servers/install.ts'
@@ -327,6 +328,7 @@ function mountRoutes(http: Api, ctx: Context): void {
     backupRoutes(api, ctx)
     diagnosticsRoutes(api, ctx)
     variableRoutes(api, ctx)
+    projectVariableRoutes(api, ctx)
     taskRoutes(api, ctx)
     logRoutes(api, ctx)
     serviceLogRoutes(api, ctx)

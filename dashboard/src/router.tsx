@@ -76,6 +76,11 @@ const tree = root.addChildren([
       'ProjectWebhooks',
     ),
     page(
+      '/projects/$id/variables',
+      () => import('./pages/projects/variables.tsx'),
+      'ProjectVariables',
+    ),
+    page(
       '/projects/$id/settings',
       () => import('./pages/projects/settings.tsx'),
       'ProjectSettings',

@@ -152,6 +152,8 @@ describe.each(ENGINES)('data keys on %s', (engine) => {
       const credentials = { username: 'ada', password: 'one' }
       await cp.call('PUT', `/api/projects/${project.id}/registries/ghcr.io`, credentials)
       await cp.call('PUT', '/api/organizations/1/registries/docker.io', credentials)
+      const levels = `/api/projects/${project.id}/variables`
+      await cp.call('PATCH', levels, { level: 'previews', set: { P: 'three' } })
       const before = { own: await inUse(1), installation: await inUse(null) }
       for (const organizationId of [1, null])
         expect((await rotate(organizationId)).status).toBe(201)
@@ -176,6 +178,8 @@ describe.each(ENGINES)('data keys on %s', (engine) => {
       const patch = { set: { A: 'one', B: 'two' } }
       const same = await cp.call('PATCH', '/api/environments/1/variables', patch)
       expect(same.body).toMatchObject({ unchanged: ['A', 'B'], set: [] })
+      const ofLevel = await cp.call('PATCH', levels, { level: 'previews', set: { P: 'three' } })
+      expect(ofLevel.body).toMatchObject({ unchanged: ['P'], set: [] })
     })
 
     test('many at once leave one in use, and no value is lost', async () => {

@@ -126,6 +126,7 @@ class Secrecy {
       asked,
     )
     expect(patched.status).toBe(200)
+    await this.#levels(secrets)
     await this.#registries(secrets)
     await this.#deploy(id, secrets)
     await this.#around()
@@ -134,6 +135,19 @@ class Secrecy {
     this.#seen.push(socket.said)
     expect(socket.said).toContain('variables') // the subscription reported the change
     socket.close()
+  }
+
+  /** Values of the project's levels; the manual one reaches the environment. */
+  async #levels(secrets: Secret[]): Promise<void> {
+    const path = `/api/projects/${this.host.projectId}/variables`
+    for (const [n, level] of (['project', 'previews', 'manual'] as const).entries()) {
+      const set = Object.fromEntries(secrets.map((s, i) => [`${level}_${i}`, s.value]))
+      const forks = level === 'manual' ? {} : { forks: { [`${level}_0`]: n === 0 } }
+      const patched = await this.#twice('PATCH', path, { level, set, ...forks })
+      expect(patched.status).toBe(200)
+      const lost = await this.#twice('PATCH', path, { level, set: [secrets[0]?.value] })
+      expect(lost.status).toBe(422)
+    }
   }
 
   /** Passwords of registries are as secret as variables; `lost` has one in a wrong place. */
@@ -238,6 +252,7 @@ class Secrecy {
   async #hostile(id: number, secrets: Secret[]): Promise<void> {
     const variables = `/api/environments/${id}/variables`
     const environments = `/api/projects/${this.host.projectId}/environments`
+    const levels = `/api/projects/${this.host.projectId}/variables`
     const make = (given: unknown) => ({ identifier: 'never', branch: 'main', variables: given })
     for (const [n, { value }] of secrets.entries()) {
       const large = n === 0 ? 'x'.repeat(LARGE) + value : [value] // one request of this size is enough
@@ -253,6 +268,13 @@ class Secrecy {
         ['PATCH', variables, `{"set": {"A": ${JSON.stringify(value)}`],
         ['PATCH', variables, JSON.stringify(value)],
         ['PUT', variables, { set: { A: value } }],
+        ['PATCH', variables, { generate: { A: value } }],
+        ['PATCH', variables, { generate: { A: { length: value } } }],
+        ['PATCH', levels, { level: value, set: { A: value } }],
+        ['PATCH', levels, { level: 'project', set: { A: [value] } }],
+        ['PATCH', levels, { level: 'project', set: { A: 'x' }, forks: { A: value } }],
+        ['PATCH', levels, { level: 'manual', set: { A: value }, forks: { A: true } }],
+        ['PATCH', levels, { level: 'project', set: { A: value + 'x'.repeat(65_536) } }],
         ['POST', environments, make(value)],
         ['POST', environments, make([value])],
         ['POST', environments, make({ A: { b: value } })],
@@ -272,6 +294,9 @@ class Secrecy {
           ['PATCH', variables, { set: { [value]: 7 } }],
           ['PATCH', variables, { set: { [value]: 'x' }, unset: [value] }],
           ['PATCH', variables, { unset: [value] }],
+          ['PATCH', variables, { generate: { [value]: {} } }],
+          ['PATCH', levels, { level: 'project', forks: { [value]: true } }],
+          ['PATCH', levels, { level: 'project', unset: [value] }],
           ['PATCH', variables, { [value]: { A: 'x' } }],
           ['POST', environments, make({ [value]: 'x' })],
           ['POST', environments, { ...make({}), [value]: 'x' }],
@@ -299,6 +324,12 @@ class Secrecy {
       `/api/environments/${id}/diagnostics`,
       project,
       `${project}/environments`,
+      `${project}/variables`,
+      `${project}/variables/history`,
+      `/api/environments/${id}/variables/history`,
+      `/trpc/variable.levels${input({ project_id: this.host.projectId })}`,
+      `/trpc/variable.projectHistory${input({ project_id: this.host.projectId })}`,
+      `/trpc/variable.history${input({ environment_id: id })}`,
       `${project}/tasks`,
       `${project}/pull_requests`,
       `/api/deliveries/${deliveries[0]?.id}`,

@@ -212,6 +212,8 @@ describe.each(ENGINES)('requests for variables on %s', (engine) => {
     expect(rows.map((r) => r.key)).toEqual(['A', 'B', '_A', 'aB', 'a_B', 'b'])
     expect(Object.keys(rows[0] ?? {})).toEqual([
       'key',
+      'level',
+      'shadows',
       'updated_at',
       'updated_by',
       'changed_since_deployment',

@@ -245,6 +245,43 @@ describe.skipIf(missing('chromium'))('the dashboard in a browser', () => {
       expect(said).not.toContain(VALUE)
     })
 
+    test('variables of a level: set, given to forks, overridden by an environment; no value anywhere', async () => {
+      const v = await signedIn()
+      const answers: Promise<string>[] = []
+      v.page.on('response', (r) => void answers.push(r.text().catch(() => '')))
+      const one = await p.cp.call('GET', `/api/environments/${environmentId}`)
+      await v.goto(`/projects/${one.body.project_id}/variables`)
+      const add = async (level: string, key: string) => {
+        await v.button(`Add to ${level}`).click()
+        await v.fill('Key', key)
+      }
+      const save = async () => {
+        await v.button('Save').click()
+        await v.page.getByRole('dialog').waitFor({ state: 'detached' })
+      }
+      await add('All previews', 'PREVIEW_KEY')
+      await v.fill('Value', VALUE)
+      await save()
+      await v.button('Give PREVIEW_KEY to forks').click()
+      await v.button('Take away PREVIEW_KEY from forks').waitFor()
+      await add('All environments', 'SHARED_KEY')
+      await v.page.getByLabel('Generate a random value').check()
+      await save()
+      await v.text('PREVIEW_KEY given to forks').waitFor()
+      await open(v, '/variables')
+      await v.button('Override SHARED_KEY').click()
+      await v.fill('Value', `${VALUE}4`)
+      await save()
+      await v.text('(shadows all environments)').waitFor()
+      await v.button('Delete SHARED_KEY').waitFor()
+      expect(await v.text('PREVIEW_KEY').count()).toBe(0) // a manual environment gets none of it
+      const seen = await v.page.evaluate(EVERYTHING)
+      expect(seen).not.toContain(VALUE)
+      const said = (await Promise.all(answers)).join('\n')
+      expect(said).toContain('SHARED_KEY')
+      expect(said).not.toContain(VALUE)
+    })
+
     test('who does not own a protected environment reads it and changes nothing', async () => {
       await person(p.cp, 'Grace', 'admin')
       await p.cp.call('PATCH', `/api/environments/${environmentId}`, { protected: true })

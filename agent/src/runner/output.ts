@@ -28,6 +28,7 @@ export class Output {
   readonly #now: () => number
   readonly #nowUs: () => number
   readonly #channels = new Map<LogSource, Channel>()
+  #values: readonly MaskedValue[] = []
   #masker = new Masker([])
   #step = NO_STEP
   /** When the current bytes were read. */
@@ -54,11 +55,17 @@ export class Output {
   setValues(values: readonly MaskedValue[]): void {
     this.endStep()
     this.#channels.clear()
+    this.#values = values
     this.#masker = new Masker(values)
     if (this.#masker.leftOut > 0) {
       const forms = this.#masker.leftOut
       this.say(`Very long values: ${forms} of their encoded forms are not masked in this log.`)
     }
+  }
+
+  /** Masks these values too from here on. */
+  addValues(values: readonly MaskedValue[]): void {
+    if (values.length > 0) this.setValues([...this.#values, ...values])
   }
 
   /** From here on records belong to this step of the plan. */

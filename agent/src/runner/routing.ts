@@ -59,6 +59,17 @@ export function routingOf(attempt: Attempt): Routing {
 export const routeOf = (attempt: Attempt, service: string): Route | undefined =>
   routingOf(attempt).routes.find((route) => route.service === service)
 
+/** By service, without a slash at the end, so that a path can be appended. */
+export function addressesOf(attempt: Attempt): Map<string, string> {
+  const { routes, edge } = routingOf(attempt)
+  return new Map(
+    routes.map(({ service, host, path }) => {
+      const url = edge.urlOf(host, path) || `http://${host}${path}` // a port that is not open yet
+      return [service, url.replace(/\/+$/, '')]
+    }),
+  )
+}
+
 /** How people reach a service. The port of one without an address (`public: false`) is not reported: it is no address. */
 export function reportedAddress(
   attempt: Attempt,

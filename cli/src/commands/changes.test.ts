@@ -4,7 +4,8 @@ import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { berth, temporaryFolder } from '../testing/berth.ts'
 import { startInstallation } from '../testing/installation.ts'
-import { environment, projectDetail, server, task } from '../testing/samples.ts'
+import { problem } from '../testing/peer.ts'
+import { environment, failedTask, projectDetail, server, task } from '../testing/samples.ts'
 
 const PATH = 'PATCH /api/environments/101/variables'
 const VALUE = 'hunter2 "quoted" ünï'
@@ -26,13 +27,18 @@ describe('vars', () => {
     const { peer, env } = await startInstallation()
     const row = {
       key: 'APP_KEY',
+      level: 'environment',
+      shadows: ['project'],
       updated_at: '2026-11-15T09:20:00Z',
       updated_by: { id: 7, name: 'Ada Lovelace' },
       changed_since_deployment: true,
     }
     peer.script('GET /api/environments/101/variables', { json: [row] })
     const { code, stdout } = await berth(['vars', 'list', ...VARS], { env })
-    expect([code, stdout]).toEqual([0, 'APP_KEY\t2026-11-15T09:20:00Z\tAda Lovelace\tchanged\n'])
+    expect([code, stdout]).toEqual([
+      0,
+      'APP_KEY\t2026-11-15T09:20:00Z\tAda Lovelace\tchanged\tenvironment\tproject\n',
+    ])
   })
 
   it('set: from an argument, from stdin, from a file; prints the hint, never a value', async () => {
@@ -44,6 +50,7 @@ describe('vars', () => {
       [['APP_KEY=-'], `${VALUE}\n`],
       [['APP_KEY', '--stdin'], `${VALUE}\n`],
       [['--from-file', file], undefined],
+      [['--from-file', '-'], `APP_KEY='${VALUE}'\n`],
     ]
     for (const [words, stdin] of ways) {
       peer.script(PATH, { json: patched() })
@@ -92,6 +99,103 @@ describe('vars', () => {
     const { env } = await startInstallation()
     const { code, stderr } = await berth(['vars', 'set', ...VARS, ...words], { env })
     expect([code, stderr.includes(message)]).toEqual([2, true])
+  })
+})
+
+describe('vars of a level', () => {
+  const LEVEL = 'PATCH /api/projects/12/variables'
+  const SHOP = ['-p', 'shop', '--for', 'previews']
+  const TASKS = 'POST /api/environments/101/tasks'
+  const both = [
+    { id: 101, identifier: 'pr-42', keys: ['APP_KEY'] },
+    { id: 7, identifier: 'staging', keys: ['APP_KEY'] },
+  ]
+  const level = (more: object = {}) => ({
+    ...patched(),
+    level: 'previews',
+    forks: [],
+    environments: both,
+    ...more,
+  })
+
+  it('set, unset, generate, forks: one request to the project, and the hint names the environments', async () => {
+    const { peer, env } = await startInstallation()
+    const ways: [string[], object][] = [
+      [['set', `APP_KEY=${VALUE}`], { set: { APP_KEY: VALUE } }],
+      [['set', 'A=1', '--forks'], { set: { A: '1' }, forks: { A: true } }],
+      [['set', 'A=1', '--no-forks'], { set: { A: '1' }, forks: { A: false } }],
+      [['unset', 'OLD'], { unset: ['OLD'] }],
+      [['generate', 'A', 'B'], { generate: { A: {}, B: {} } }],
+      [
+        ['generate', 'A', '--length', '40', '--replace'],
+        { generate: { A: { length: 40, replace: true } } },
+      ],
+      [['forks', 'A'], { forks: { A: true } }],
+      [['forks', 'A', '--off'], { forks: { A: false } }],
+    ]
+    for (const [words, body] of ways) {
+      peer.script(LEVEL, { json: level() })
+      const { code, stdout, stderr } = await berth(['vars', ...words, ...SHOP], { env })
+      expect(code, stderr).toBe(0)
+      expect(stderr).toContain(
+        'Variables changed since the last deployment in pr-42, staging. Apply with: berth deploy -p shop -e pr-42',
+      )
+      expect(stdout + stderr).not.toContain('hunter2')
+      const asked = peer.asked(LEVEL).at(-1)
+      expect(JSON.parse(asked?.body ?? '')).toEqual({ level: 'previews', ...body })
+    }
+  })
+
+  it('--deploy deploys what changed, also if one environment refuses', async () => {
+    const { peer, env } = await startInstallation()
+    peer.script(LEVEL, { json: level() })
+    peer.script(TASKS, { status: 201, json: task('queued') })
+    peer.script('POST /api/environments/7/tasks', problem('environment_protected', 'No.'))
+    const args = ['vars', 'set', ...SHOP, 'A=1', '--deploy']
+    const { code, stdout, stderr } = await berth(args, { env })
+    expect(code).toBe(6)
+    expect(stderr).toContain('shop / staging: staging is protected')
+    expect(stdout).toMatch(/^813\tqueued\tshop\tpr-42\t/)
+    peer.script(LEVEL, { json: level({ environments: [], variables_changed: false, hint: null }) })
+    const none = await berth(args, { env })
+    expect([none.code, none.stdout]).toEqual([0, ''])
+    expect(none.stderr).toContain('Nothing to deploy')
+    expect(peer.asked(TASKS)).toHaveLength(1)
+  })
+
+  it('--deploy --wait of one environment ends as the deployment ends', async () => {
+    const { peer, env } = await startInstallation({ BERTH_POLL_MS: '1' })
+    peer.script(PATH, { json: patched() })
+    peer.script(TASKS, { status: 201, json: task('queued') })
+    peer.script('GET /api/tasks/813', { json: failedTask({ id: 813 }) })
+    const args = ['vars', 'set', '-p', 'shop', '-e', 'pr-42', 'A=1', '--deploy', '--wait']
+    expect((await berth(args, { env })).code).toBe(3)
+  })
+
+  it('import leaves out keys without a value; a template changes nothing', async () => {
+    const { peer, env } = await startInstallation()
+    const args = ['vars', 'import', '-', '-p', 'shop', '-e', 'pr-42']
+    peer.script(PATH, { json: patched() })
+    const some = await berth(args, { env, stdin: `# project\nEMPTY=\nAPP_KEY='${VALUE}'\n` })
+    expect([
+      some.code,
+      some.stderr.includes('Left out, because they have no value: EMPTY'),
+    ]).toEqual([0, true])
+    expect(JSON.parse(peer.asked(PATH)[0]?.body ?? '')).toEqual({ set: { APP_KEY: VALUE } })
+    const none = await berth(args, { env, stdin: 'EMPTY=\n' })
+    expect([none.code, none.stderr.includes('nothing to set')]).toEqual([2, true])
+  })
+
+  it.each([
+    [['set', '-e', 'pr-42', 'A=1'], 'is about all previews'],
+    [['set', 'A=1', '--wait'], '--wait needs --deploy'],
+    [['set', '--from-file', '-', 'A=-'], 'one use only'],
+    [['generate', 'A', '--length', '4'], 'a number from 16 to 256'],
+    [['history', '--limit', 'many'], 'a number from 1 to 1000'],
+  ])('%j: 2', async (words, message) => {
+    const { env } = await startInstallation()
+    const { code, stderr } = await berth(['vars', ...words, ...SHOP], { env })
+    expect([code, stderr.includes(message)], stderr).toEqual([2, true])
   })
 })
 

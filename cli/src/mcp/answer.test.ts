@@ -25,6 +25,8 @@ import { planChange, wrongKeys } from './variables.ts'
 
 const target = { project: project(), environment: environment() }
 const variable = (key: string, more: object = {}) => ({
+  level: 'environment' as const,
+  shadows: [],
   key,
   updated_at: '2026-11-15T09:20:00Z',
   updated_by: { id: 7, name: 'Ada' },

@@ -20,6 +20,12 @@ import {
 
 const pathOf = ({ environment }: Target): string => `/api/environments/${environment.id}/variables`
 
+const LEVELS = {
+  project: 'the project',
+  previews: 'all previews',
+  manual: 'all manual environments',
+}
+
 const readKeys = async (api: Api, target: Target): Promise<Variable[]> =>
   (await api.list(pathOf(target), Variable)).items
 
@@ -32,7 +38,9 @@ async function list(_: object, call: Call): Promise<Answer> {
     variables.length === 0
       ? `${oneLine(targetName(target))} has no custom variables.`
       : `Custom variables of ${oneLine(targetName(target))} (keys only, values can never be read):`,
-    ...variables.map(({ key }) => `- ${key}`),
+    ...variables.map(({ key, level }) =>
+      level === 'environment' ? `- ${key}` : `- ${key} (from ${LEVELS[level]})`,
+    ),
     `Always present: ${SYSTEM_VARIABLES.join(', ')}`,
     ...(environment.variables_changed
       ? [
@@ -86,7 +94,8 @@ export function planChange(
   existing: readonly Variable[],
   { set = {}, unset = [] }: Change,
 ): Planned<VariablesPlan> {
-  const before = new Map(existing.map((one) => [one.key, one.updated_at]))
+  const own = existing.filter(({ level }) => level === 'environment')
+  const before = new Map(own.map((one) => [one.key, one.updated_at]))
   const asked = [...Object.keys(set), ...unset].sort()
   const refused = refusedBecause(target, 'change_variables')
   const split = (keys: string[], isThere: boolean) =>

@@ -77,6 +77,7 @@ const ARGUMENT_KINDS: Readonly<Record<string, Kind>> = {
   'actions run': 'actions',
   'prs approve': 'pull_requests',
   'vars unset': 'variables',
+  'vars history': 'variables',
 }
 
 interface Place {

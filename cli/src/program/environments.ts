@@ -17,6 +17,19 @@ const TO: FlagSpec = {
   choices: ['server', 'bucket'],
 }
 
+const FOR: FlagSpec = {
+  flags: '--for <level>',
+  summary: 'All environments of the project, all previews or all manual ones, instead of one',
+  choices: ['project', 'previews', 'manual'],
+}
+
+const APPLY: readonly FlagSpec[] = [
+  { flags: '--deploy', summary: 'Deploy the environments that get another value' },
+  WAIT,
+  TIMEOUT,
+  LOG,
+]
+
 export const ENVIRONMENTS: readonly CommandSpec[] = [
   {
     path: 'envs list',
@@ -56,8 +69,9 @@ export const ENVIRONMENTS: readonly CommandSpec[] = [
   },
   {
     path: 'vars list',
-    summary: 'List the keys; values are never shown',
-    examples: ['berth vars list -e pr-42'],
+    summary: 'List the keys and the level of each; values are never shown',
+    flags: [FOR],
+    examples: ['berth vars list -e pr-42', 'berth vars list -p shop --for previews'],
     load: async () => (await import('../commands/environments/vars.ts')).varsList,
   },
   {
@@ -65,23 +79,79 @@ export const ENVIRONMENTS: readonly CommandSpec[] = [
     summary: 'Set variables, all or none',
     args: '[pairs...]',
     flags: [
-      { flags: '--from-file <file>', summary: 'File with one KEY=value per line' },
+      { flags: '--from-file <file>', summary: 'File with one KEY=value per line; - reads stdin' },
       { flags: '--stdin', summary: 'Read the value of the only KEY from stdin' },
+      FOR,
+      ...toggle('forks', 'With --for: environments of forks get these keys too'),
+      ...APPLY,
       { flags: '--dry-run', summary: 'Print the keys, but change nothing' },
     ],
     examples: [
       'berth vars set -e pr-42 FEATURE_X=on',
       'op read op://shop/app-key | berth vars set -e pr-42 APP_KEY=-',
-      'berth vars set -e pr-42 --from-file .env.preview',
+      'berth vars set -e pr-42 --from-file .env.preview --deploy --wait',
+      // biome-ignore lint/suspicious/noTemplateCurlyInString: a reference in a value
+      "berth vars set -p shop --for previews 'API_URL=${service.api.url}'",
     ],
     load: async () => (await import('../commands/environments/vars.ts')).varsSet,
+  },
+  {
+    path: 'vars generate',
+    summary: 'Set variables to random values that are made on the server and never shown',
+    args: '<keys...>',
+    flags: [
+      { flags: '--length <n>', summary: 'Letters and digits of each value (default 32)' },
+      { flags: '--replace', summary: 'Replace the value of a key that is set already' },
+      FOR,
+      ...APPLY,
+    ],
+    examples: [
+      'berth vars generate -e staging APP_KEY',
+      'berth vars generate APP_KEY --for previews',
+    ],
+    load: async () => (await import('../commands/environments/vars-more.ts')).varsGenerate,
   },
   {
     path: 'vars unset',
     summary: 'Remove variables',
     args: '<keys...>',
+    flags: [FOR, ...APPLY],
     examples: ['berth vars unset -e pr-42 OLD_KEY'],
     load: async () => (await import('../commands/environments/vars.ts')).varsUnset,
+  },
+  {
+    path: 'vars forks',
+    summary: 'Give keys of a level to environments of forks too, or take them away',
+    args: '<keys...>',
+    flags: [FOR, { flags: '--off', summary: 'Forks no longer get them' }, ...APPLY],
+    examples: [
+      'berth vars forks PUBLIC_API_URL --for previews',
+      'berth vars forks PUBLIC_API_URL --for previews --off',
+    ],
+    load: async () => (await import('../commands/environments/vars-more.ts')).varsForks,
+  },
+  {
+    path: 'vars import',
+    summary: 'Set the variables of a file, without keys that have no value',
+    args: '[file]',
+    flags: [FOR, ...APPLY, { flags: '--dry-run', summary: 'Print the keys, but change nothing' }],
+    examples: ['berth vars import .env -e staging', 'berth vars import - --for manual < .env'],
+    load: async () => (await import('../commands/environments/vars.ts')).varsImport,
+  },
+  {
+    path: 'vars export',
+    summary: 'Print the keys as a template for .env, with the level of each and no values',
+    flags: [FOR],
+    examples: ['berth vars export -e staging > .env.example'],
+    load: async () => (await import('../commands/environments/vars-more.ts')).varsExport,
+  },
+  {
+    path: 'vars history',
+    summary: 'List who changed which keys, at which level and when',
+    args: '[key]',
+    flags: [FOR, { flags: '--limit <n>', summary: 'Number of changes (default 30)' }],
+    examples: ['berth vars history -e staging', 'berth vars history APP_KEY --for project'],
+    load: async () => (await import('../commands/environments/vars-more.ts')).varsHistory,
   },
   {
     path: 'envs edit',

@@ -54,7 +54,7 @@ export const GROUPS: Readonly<Record<string, GroupSpec>> = {
   envs: { aliases: ['env'], summary: 'Manage environments', fallback: 'list' },
   vars: {
     aliases: ['var'],
-    summary: 'Manage the custom variables of an environment',
+    summary: 'Manage custom variables of environments and projects',
     fallback: 'list',
   },
   tasks: {

@@ -30,15 +30,18 @@ import {
   certificate,
   delivery,
   invitation,
+  levelPatched,
   liveAccess,
   member,
   organization,
   patched,
+  projectVariable,
   pullRequest,
   repositoryCheck,
   token,
   tokenCreated,
   variable,
+  variableChange,
 } from './samples-people.ts'
 
 const NDJSON = { 'content-type': 'application/x-ndjson' }
@@ -89,6 +92,10 @@ function scriptEnvironment(peer: Peer): void {
   }
   peer.script(`GET ${path}/variables`, { json: [variable('APP_KEY')] })
   peer.script(`PATCH ${path}/variables`, { json: patched() })
+  peer.script(`GET ${path}/variables/history`, { json: [variableChange()] })
+  peer.script('GET /api/projects/12/variables', { json: [projectVariable('APP_KEY')] })
+  peer.script('PATCH /api/projects/12/variables', { json: levelPatched() })
+  peer.script('GET /api/projects/12/variables/history', { json: [variableChange()] })
   peer.script(`PATCH ${path}`, { json: environment() })
   peer.script(`DELETE ${path}`, { status: 202, json: task('queued', { type: 'destroy' }) })
   peer.script(`POST ${path}/reset`, { status: 201, json: task('queued', { reset: true }) })
@@ -228,6 +235,7 @@ export async function startEverything(): Promise<Everything> {
   writeFileSync(join(folder, 'ssh'), FAKE_SSH)
   chmodSync(join(folder, 'ssh'), 0o755)
   writeFileSync(join(folder, 'key.pub'), 'ssh-ed25519 AAAATEST ada\n')
+  writeFileSync(join(folder, 'vars'), 'APP_KEY=s3cret\n')
   writeFileSync(join(folder, '.service.yml'), SERVICE_FILE)
   // as small as git takes it
   for (const name of ['objects', 'refs/heads']) {

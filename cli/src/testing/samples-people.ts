@@ -5,12 +5,15 @@ import {
   LiveSshAccess,
   Member,
   OrganizationDetail,
+  ProjectVariable,
+  ProjectVariablesPatched,
   PullRequest,
   RepositoryCheck,
   SshCertificate,
   Token,
   TokenCreated,
   Variable,
+  VariableChange,
   VariablesPatched,
 } from '@berth/shared/api'
 import { SHA } from './samples.ts'
@@ -129,7 +132,37 @@ export const repositoryCheck = (more: object = {}): RepositoryCheck =>
   })
 
 export const variable = (key: string): Variable =>
-  Variable.parse({ key, updated_at: AT, updated_by: ada, changed_since_deployment: true })
+  Variable.parse({
+    key,
+    level: 'environment',
+    shadows: ['project'],
+    updated_at: AT,
+    updated_by: ada,
+    changed_since_deployment: true,
+  })
+
+export const projectVariable = (key: string): ProjectVariable =>
+  ProjectVariable.parse({
+    key,
+    level: 'previews',
+    forks: true,
+    shadowed_by: [{ level: 'environment', environment: { id: 101, identifier: 'pr-42' } }],
+    updated_at: AT,
+    updated_by: ada,
+  })
+
+export const variableChange = (): VariableChange =>
+  VariableChange.parse({
+    id: 9,
+    at: AT,
+    by: { type: 'user', name: 'Ada Lovelace' },
+    level: 'previews',
+    environment: null,
+    set: ['APP_KEY'],
+    unset: ['OLD'],
+    forks_on: ['APP_KEY'],
+    forks_off: [],
+  })
 
 export const patched = (more: object = {}): VariablesPatched =>
   VariablesPatched.parse({
@@ -140,6 +173,15 @@ export const patched = (more: object = {}): VariablesPatched =>
     keys: ['APP_KEY'],
     variables_changed: true,
     hint: 'Variables changed since the last deployment',
+    ...more,
+  })
+
+export const levelPatched = (more: object = {}): ProjectVariablesPatched =>
+  ProjectVariablesPatched.parse({
+    ...patched(),
+    level: 'previews',
+    forks: ['APP_KEY'],
+    environments: [{ id: 101, identifier: 'pr-42', keys: ['APP_KEY'] }],
     ...more,
   })
 

@@ -46,6 +46,7 @@ export interface Schema {
   organizationKeys: OrganizationKeysTable
   organizations: OrganizationsTable
   projectServers: ProjectServersTable
+  projectVariables: ProjectVariablesTable
   projects: ProjectsTable
   pullRequests: PullRequestsTable
   refreshTokens: RefreshTokensTable
@@ -672,6 +673,21 @@ export interface OrganizationsTable {
 export interface ProjectServersTable {
   projectId: number
   serverId: number
+}
+
+export interface ProjectVariablesTable {
+  projectId: number
+  level: 'project' | 'previews' | 'manual'
+  key: string
+  sealed: string
+  /** Says whether a value is the same, without the value. */
+  fingerprint: string
+  /** Length of the value. */
+  bytes: number
+  /** Environments of forks get it too; never for manual ones. */
+  forks: Generated<Flag>
+  updatedAt: number
+  updatedBy: number
 }
 
 export interface ProjectsTable {

@@ -13,7 +13,7 @@ const TOUCHES: Record<string, readonly string[]> = {
   organization: ['organization', 'me', 'admin', 'backup', 'forge'],
   member: ['member', 'invitation', 'me', 'environment', 'organization'],
   server: ['server', 'project', 'environment'],
-  project: ['project', 'environment', 'me', 'delivery', 'server', 'forge'],
+  project: ['project', 'environment', 'me', 'delivery', 'server', 'variable', 'forge'],
   environment: ['environment', 'project', 'variable', 'action', 'backup', 'pullRequest', 'server'],
   pull_request: ['pullRequest', 'environment', 'project'],
   delivery: ['delivery', 'project', 'pullRequest'],

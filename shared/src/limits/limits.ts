@@ -220,6 +220,9 @@ export const REST = {
   environmentsPerProject: 20,
 } as const
 
+/** Characters of a generated value. 16 letters and digits hold 95 bits, which no one can guess. */
+export const GENERATED = { least: 16, usual: 32, most: 256 } as const
+
 /** Credentials of image registries. All of a deployment reach its server in one message, with its variables. */
 export const REGISTRIES = {
   /** Of an organization, and of each project. */

@@ -19,7 +19,14 @@ export {
 } from './problem.ts'
 export { readProcfile } from './procfile.ts'
 export { readServiceFile } from './read.ts'
-export { expandReferences, type Reference, referencesIn } from './references.ts'
+export {
+  addressesIn,
+  expandAddresses,
+  expandReferences,
+  isReference,
+  type Reference,
+  referencesIn,
+} from './references.ts'
 export { type Route, routes } from './routes.ts'
 export { nextRun, runsBetween, scheduleFault } from './schedule.ts'
 export type * from './service-file.ts'

@@ -1,7 +1,14 @@
 // References in build arguments: what they name, what stays as written.
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: placeholders of the file, not of JavaScript
 import { expect, test } from 'vitest'
-import { expandReferences, isReference, type Reference, referencesIn } from './references.ts'
+import {
+  addressesIn,
+  expandAddresses,
+  expandReferences,
+  isReference,
+  type Reference,
+  referencesIn,
+} from './references.ts'
 
 const describe = (reference: Reference): string =>
   reference.kind === 'system'
@@ -28,5 +35,13 @@ test('only what is written is named', () => {
   expect(isReference('${A}')).toBe(true)
   expect(['x${A}', '${A}${B}', '$${A}', 'A', '${A'].map(isReference)).toEqual(
     Array.from({ length: 5 }, () => false),
+  )
+})
+
+test('in the value of a custom variable only addresses of services are replaced', () => {
+  const text = '${service.api.url}|$${service.api.url}|${A}|$${A}|${service.db.url}'
+  expect(addressesIn(text)).toEqual(['api', 'db'])
+  expect(expandAddresses(text, new Map([['api', '$&$1']]))).toBe(
+    '$&$1|${service.api.url}|${A}|$${A}|${service.db.url}',
   )
 })

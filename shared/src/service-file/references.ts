@@ -1,5 +1,6 @@
 // What a build argument may take from elsewhere: `${SERVICE_DOMAIN}` and the other system variables, the address of
-// another service, a custom variable. `$${` is a literal `${`. The check of the file and the deployment share this.
+// another service, a custom variable. `$${` is a literal `${`. The check of the file and the deployment share this. The
+// value of a custom variable may ask for addresses of services.
 import {
   isReservedVariable,
   SYSTEM_VARIABLES,
@@ -43,6 +44,23 @@ export function referencesIn(text: string): Written[] {
         ],
   )
 }
+
+const IN_VALUE = /(\$?)\$\{service\.([a-z][a-z0-9-]{0,38})\.url\}/g
+
+/** Services whose addresses the value of a custom variable asks for. Every other text in it is the user's own. */
+export const addressesIn = (value: string): string[] => [
+  ...new Set(
+    [...value.matchAll(IN_VALUE)].flatMap(([, literal, service]) =>
+      literal || !service ? [] : [service],
+    ),
+  ),
+]
+
+/** `$${service.api.url}` is a literal `${service.api.url}`. */
+export const expandAddresses = (value: string, addresses: ReadonlyMap<string, string>): string =>
+  value.replaceAll(IN_VALUE, (written: string, literal: string, service: string) =>
+    literal ? written.slice(1) : (addresses.get(service) ?? written),
+  )
 
 /** Whether the text is one reference and nothing else. */
 export const isReference = (text: string): boolean =>

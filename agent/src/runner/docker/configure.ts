@@ -20,8 +20,8 @@ import { missing, StepFailure } from '../failure.ts'
 import { resolveBuild } from '../plan/build-values.ts'
 import { renderEnvFile, renderShellFile, type Values } from '../plan/variable-files.ts'
 import { resolveVariables, weakerAdditions } from '../plan/variables.ts'
-import { requireProxy, routingOf } from '../routing.ts'
-import { readCustom } from '../steps/configure.ts'
+import { addressesOf, requireProxy } from '../routing.ts'
+import { resolveCustom } from '../steps/configure.ts'
 import { checkDiskSpace } from '../steps/disk-space.ts'
 import { beginFetch } from '../steps/fetch.ts'
 import { remembered } from '../warm-up.ts'
@@ -118,17 +118,6 @@ function adviseOnVariables(
   )
 }
 
-/** Without a slash at the end, so that a file can append a path. */
-function addressesOf(attempt: Attempt): Map<string, string> {
-  const { routes, edge } = routingOf(attempt)
-  return new Map(
-    routes.map(({ service, host, path }) => {
-      const url = edge.urlOf(host, path) || `http://${host}${path}` // a port that is not open yet
-      return [service, url.replace(/\/+$/, '')]
-    }),
-  )
-}
-
 function readyKey(attempt: Attempt, service: string): SigningKey {
   try {
     return readSigningKey(attempt.secrets.deployKey)
@@ -178,18 +167,19 @@ function missingValues(service: string, keys: string[]): StepFailure {
 export async function writeDockerVariables(attempt: Attempt): Promise<void> {
   const docker = dockerOf(attempt)
   const { services } = dockerSectionOf(attempt)
-  const values = readCustom(attempt)
+  const { custom: values, plain } = resolveCustom(attempt)
   const resolved = resolveVariables({
     section: {},
-    // an environment of a fork starts with none, so a member set these values for this very code
+    // a fork gets only values that a member set for it, or marked for forks
     custom: values,
+    plain,
     autoPorts: new Map(),
     defaultService: undefined,
     system: attempt.spec.systemVariables,
   })
   attempt.results.variables = resolved
   ensureLauncher(attempt)
-  const custom = new Set(resolved.secretKeys)
+  const custom = new Set(resolved.customKeys)
   for (const service of services) {
     const { name, env, variables } = service
     const isHidden = (key: string): boolean =>
@@ -208,7 +198,7 @@ export async function writeDockerVariables(attempt: Attempt): Promise<void> {
   }
   readyBuilds(attempt, values)
   docker.limits = need(attempt, 'limits')
-  const count = resolved.secretKeys.length
+  const count = resolved.customKeys.length
   attempt.output.say(
     `${resolved.values.size} variables (${count} custom) for ${services.length} services; in containers at /run/berth/variables.env.`,
   )

@@ -17,6 +17,8 @@ import { dockerOf } from './docker-context.ts'
 async function keepLog(attempt: Attempt, row: ObjectRow, seen: Observed): Promise<void> {
   const { settings, paths, results, secrets, output } = attempt
   const values: Buffer[] = secrets.variables.map(({ value }) => Buffer.from(value))
+  const { values: written, secretKeys = [] } = results.variables ?? {}
+  values.push(...secretKeys.map((key) => Buffer.from(written?.get(key) ?? '')))
   if (results.last) values.push(...lastSecrets(paths, results.last))
   try {
     const isWhole = await drainContainerLog(dockerOf(attempt).engine, settings, row, seen, values)

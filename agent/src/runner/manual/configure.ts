@@ -10,7 +10,7 @@ import { type Attempt, accountOf, need } from '../attempt.ts'
 import { StepFailure } from '../failure.ts'
 import { renderEnvFile, renderShellFile } from '../plan/variable-files.ts'
 import { type ResolvedVariables, resolveVariables } from '../plan/variables.ts'
-import { envFile, environmentFacts, readCustom } from '../steps/configure.ts'
+import { envFile, environmentFacts, resolveCustom } from '../steps/configure.ts'
 
 /** The section that this deployment follows. */
 export function sectionOf(attempt: Attempt): ManualSection {
@@ -114,7 +114,7 @@ export async function writeVariables(attempt: Attempt): Promise<void> {
   )
   const sources = {
     section: section.env,
-    custom: readCustom(attempt),
+    ...resolveCustom(attempt),
     autoPorts,
     defaultService: defaultServiceOf(attempt),
     system: attempt.spec.systemVariables,
@@ -141,7 +141,7 @@ export async function writeVariables(attempt: Attempt): Promise<void> {
     attempt.results.serviceVariables ??= new Map()
     attempt.results.serviceVariables.set(name, own)
   }
-  const count = resolved.secretKeys.length
+  const count = resolved.customKeys.length
   attempt.output.say(
     `${resolved.values.size} variables (${count} custom) are in ${join('variables', `${attempt.assignment.taskId}.env`)}.`,
   )

@@ -1,3 +1,4 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: references in values, not placeholders of JavaScript
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -5,7 +6,7 @@ import { join } from 'node:path'
 import { SYSTEM_VARIABLES } from '@berth/shared/service-file'
 import { describe, expect, it } from 'vitest'
 import { parseShellFile, renderEnvFile, renderShellFile } from './variable-files.ts'
-import { resolveVariables, serviceAdditions, weakerAdditions } from './variables.ts'
+import { expandCustom, resolveVariables, serviceAdditions, weakerAdditions } from './variables.ts'
 
 const system = {
   SERVICE_DOMAIN: 'pr-42.shop.example.com',
@@ -92,6 +93,49 @@ describe('who wins', () => {
   it('knows which values are secrets', () => {
     const { secretKeys } = resolve({ section: { A: '1' }, custom: new Map([['B', '2']]) })
     expect(secretKeys).toEqual(['B'])
+    const custom = new Map([
+      ['B', '2'],
+      ['URL', 'https://x'],
+    ])
+    const plain = resolve({ custom, plain: new Set(['URL']) })
+    expect([plain.secretKeys, plain.customKeys]).toEqual([['B'], ['B', 'URL']])
+  })
+})
+
+describe('addresses of services in custom values', () => {
+  const addresses = new Map([['api', 'https://api-pr-42.shop.example.com']])
+  const expand = (value: string) => expandCustom(new Map([['KEY', value]]), addresses)
+
+  it('replaces them, and nothing else', () => {
+    for (const [value, expanded, isPlain] of [
+      ['${service.api.url}', 'https://api-pr-42.shop.example.com', true],
+      ['${service.api.url}/v1', 'https://api-pr-42.shop.example.com/v1', false],
+      [
+        '$${service.api.url} ${HOME} ${SERVICE_DOMAIN}',
+        '${service.api.url} ${HOME} ${SERVICE_DOMAIN}',
+        false,
+      ],
+      [
+        '${service.API.url} ${service.api.port} ${service.api',
+        '${service.API.url} ${service.api.port} ${service.api',
+        false,
+      ],
+      ["pa$$word $& $1 $'", "pa$$word $& $1 $'", false],
+    ] as const) {
+      const { values, plain, unknown } = expand(value)
+      expect([values.get('KEY'), plain.has('KEY'), unknown]).toEqual([expanded, isPlain, []])
+    }
+  })
+
+  it('names the key and the service without an address', () => {
+    const unknown = [
+      { key: 'KEY', service: 'db' },
+      { key: 'KEY', service: 'queue' },
+    ]
+    expect(expand('${service.db.url}${service.queue.url}${service.db.url}').unknown).toEqual(
+      unknown,
+    )
+    expect(expand('$${service.db.url}').unknown).toEqual([])
   })
 })
 

@@ -2,6 +2,9 @@
 // a fixed port < env of the section < env of service or step < custom values < PORT… of `auto` < the four system
 // variables, which always exist and cannot be overridden.
 import {
+  addressesIn,
+  expandAddresses,
+  isReference,
   isReservedVariable,
   portVariable,
   SYSTEM_VARIABLES,
@@ -17,6 +20,8 @@ interface VariableSources {
   autoPorts: ReadonlyMap<string, number>
   defaultService: string | undefined
   system: Readonly<Record<string, string>>
+  /** Keys of custom values that are no secrets. */
+  plain?: ReadonlySet<string>
 }
 
 export interface ResolvedVariables {
@@ -24,7 +29,9 @@ export interface ResolvedVariables {
   values: Map<string, string>
   /** Keys that the `env` of a service or step may not override. */
   strong: Set<string>
-  /** Keys whose values are secrets. */
+  /** Keys of custom values. */
+  customKeys: string[]
+  /** Those whose values are secrets. */
   secretKeys: string[]
 }
 
@@ -55,7 +62,31 @@ export function resolveVariables(sources: VariableSources): ResolvedVariables {
     values.set(key, sources.system[key] ?? '')
     strong.add(key)
   }
-  return { values: sorted(values), strong, secretKeys: custom.map(([key]) => key).sort() }
+  const customKeys = custom.map(([key]) => key).sort()
+  const secretKeys = customKeys.filter((key) => !sources.plain?.has(key))
+  return { values: sorted(values), strong, customKeys, secretKeys }
+}
+
+interface Expanded {
+  values: Map<string, string>
+  /** Keys whose value is an address and nothing else, so it is no secret. */
+  plain: Set<string>
+  /** References to services without an address. */
+  unknown: { key: string; service: string }[]
+}
+
+/** Replaces references to the addresses of services in custom values. */
+export function expandCustom(custom: Values, addresses: Values): Expanded {
+  const found: Expanded = { values: new Map(), plain: new Set(), unknown: [] }
+  for (const [key, value] of custom) {
+    const named = addressesIn(value)
+    for (const service of named) {
+      if (!addresses.has(service)) found.unknown.push({ key, service })
+    }
+    if (named.length > 0 && isReference(value)) found.plain.add(key)
+    found.values.set(key, expandAddresses(value, addresses))
+  }
+  return found
 }
 
 /** What the `env` of a step or service adds: nothing that a stronger source sets, nothing reserved. */

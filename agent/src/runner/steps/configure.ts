@@ -19,7 +19,9 @@ import { EnvironmentType, FailureCode } from '@berth/shared/wire'
 import { type Attempt, need } from '../attempt.ts'
 import { shareCeiling } from '../ceiling.ts'
 import { StepFailure } from '../failure.ts'
+import { expandCustom } from '../plan/variables.ts'
 import { recipeOf } from '../recipe.ts'
+import { addressesOf } from '../routing.ts'
 import { readWithProcfile } from './checkout.ts'
 
 const invalid = (message: string): StepFailure =>
@@ -107,7 +109,7 @@ export async function readConfig(attempt: Attempt): Promise<void> {
   attempt.report.plan(attempt.results.plan)
 }
 
-export function readCustom(attempt: Attempt): Map<string, string> {
+function readCustom(attempt: Attempt): Map<string, string> {
   const custom = new Map<string, string>()
   const decoder = new TextDecoder('utf-8', { fatal: true })
   for (const { key, value } of attempt.secrets.variables) {
@@ -127,6 +129,34 @@ export function readCustom(attempt: Attempt): Map<string, string> {
     custom.set(key, text)
   }
   return custom
+}
+
+/** Custom values with the addresses of services in place. Values that changed by it are masked from here on. */
+export function resolveCustom(attempt: Attempt): {
+  custom: Map<string, string>
+  plain: Set<string>
+} {
+  const custom = readCustom(attempt)
+  const addresses = addressesOf(attempt)
+  const { values, plain, unknown } = expandCustom(custom, addresses)
+  if (unknown.length > 0) throw unknownServices(unknown, [...addresses.keys()])
+  const masked = [...values].filter(([key, value]) => !plain.has(key) && value !== custom.get(key))
+  attempt.output.addValues(masked.map(([, value]) => Buffer.from(value)))
+  return { custom: values, plain }
+}
+
+function unknownServices(
+  unknown: { key: string; service: string }[],
+  known: string[],
+): StepFailure {
+  const said = unknown.map(
+    ({ key, service }) => `The variable ${key} asks for the address of ${service}`,
+  )
+  const has =
+    known.length > 0 ? `Services with an address: ${known.join(', ')}` : 'No service has an address'
+  return invalid(
+    `${said.join('. ')}, but this version has no such service with an address. ${has}. Correct it: berth vars set ${unknown[0]?.key}`,
+  )
 }
 
 export const envFile = (shellFile: string): string => shellFile.replace(/\.sh$/, '.env')

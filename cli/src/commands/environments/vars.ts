@@ -1,30 +1,41 @@
-// berth vars: list, set, unset. Values come from an argument, a file or stdin and go into one request; they are never
-// printed, not even in an error. The hint comes from the server.
-import { randomUUID } from 'node:crypto'
+// berth vars: list, set, import, unset. Values come from an argument, a file or stdin and go into one request; they are
+// never printed, not even in an error.
 import { readFile, stat } from 'node:fs/promises'
-import { Variable, VariablesPatched } from '@berth/shared/api'
-import { findTarget, type Target, targetName } from '../../client/resolve.ts'
+import { type ProjectLevel, ProjectVariable, Variable } from '@berth/shared/api'
+import type { Api } from '../../client/api.ts'
+import { findProject, findTarget, targetName } from '../../client/resolve.ts'
 import { type Context, compose, flagOn, flagText, type Invocation } from '../../context.ts'
 import { CLIENT } from '../../limits/client.ts'
 import { CliError, EXIT, type ExitCode, usage } from '../../terminal/exit.ts'
 import { formatAgo } from '../../terminal/format.ts'
 import { cleanText } from '../../terminal/text.ts'
 import { askSecret, mayAsk } from '../prompt.ts'
+import {
+  type ChangeChoice,
+  environmentPath,
+  LEVEL_WORDS,
+  parseChange,
+  parseLevel,
+  projectPath,
+  sendChange,
+} from './variable-change.ts'
 import { readVariableFile } from './variable-file.ts'
 
-const pathOf = (target: Target): string => `/api/environments/${target.environment.id}/variables`
+const STATES = { true: 'changed', false: 'deployed' } as const
 
-async function performVarsList(_: unknown, context: Context): Promise<ExitCode> {
+async function performVarsList(level: ProjectLevel | undefined, context: Context) {
   const { screen, io } = context
   const api = await context.connect()
+  if (level !== undefined) return listLevel(level, api, context)
   const target = await findTarget(api, context, 'read')
-  const { items, raw } = await api.list(pathOf(target), Variable)
+  const { items, raw } = await api.list(environmentPath(target), Variable)
   await screen.printList({
     rows: items,
     raw,
-    header: ['KEY', 'UPDATED', 'BY', ''],
+    header: ['KEY', 'FROM', 'UPDATED', 'BY', ''],
     human: (variable) => [
       { text: variable.key, style: 'bold' },
+      [variable.level, ...variable.shadows.map((far) => `over ${far}`)].join(', '),
       formatAgo(variable.updated_at, io.now()),
       variable.updated_by.name,
       variable.changed_since_deployment ? 'not deployed yet' : '',
@@ -33,7 +44,9 @@ async function performVarsList(_: unknown, context: Context): Promise<ExitCode> 
       variable.key,
       variable.updated_at,
       variable.updated_by.name,
-      variable.changed_since_deployment ? 'changed' : 'deployed',
+      STATES[`${variable.changed_since_deployment}`],
+      variable.level,
+      variable.shadows.join(','),
     ],
     empty: `No variables in ${targetName(target)} yet: berth vars set KEY=VALUE`,
   })
@@ -41,7 +54,37 @@ async function performVarsList(_: unknown, context: Context): Promise<ExitCode> 
   return EXIT.done
 }
 
-export const varsList = compose(() => undefined, performVarsList)
+async function listLevel(level: ProjectLevel, api: Api, context: Context): Promise<ExitCode> {
+  const { screen, io } = context
+  const project = await findProject(api, context, 'read')
+  const { items, raw } = await api.list(projectPath(project), ProjectVariable, { query: { level } })
+  const shadows = ({ shadowed_by: by }: ProjectVariable): string[] =>
+    by.map((one) => one.environment?.identifier ?? `all ${one.level}`)
+  await screen.printList({
+    rows: items,
+    raw,
+    header: ['KEY', 'FORKS', 'UPDATED', 'BY', 'SHADOWED IN'],
+    human: (variable) => [
+      { text: variable.key, style: 'bold' },
+      variable.forks ? 'yes' : '',
+      formatAgo(variable.updated_at, io.now()),
+      variable.updated_by.name,
+      shadows(variable).join(', '),
+    ],
+    plain: (variable) => [
+      variable.key,
+      variable.updated_at,
+      variable.updated_by.name,
+      variable.forks ? 'forks' : '-',
+      shadows(variable).join(','),
+    ],
+    empty: `No variables for ${LEVEL_WORDS[level]} of ${project.name} yet: berth vars set KEY=VALUE --for ${level}`,
+  })
+  if (screen.human && items.length > 0) await screen.note('(values are never shown)')
+  return EXIT.done
+}
+
+export const varsList = compose(parseLevel, performVarsList)
 
 interface VarsSetOptions {
   /** Values from the arguments. */
@@ -51,11 +94,17 @@ interface VarsSetOptions {
   asked: string[]
   file: string | undefined
   dryRun: boolean
+  /** Keys without a value are left out, because an exported template has only such. */
+  skipsEmpty: boolean
+  /** Undefined: the switches stay as they are. */
+  forks: boolean | undefined
+  change: ChangeChoice
 }
 
 const HOW = 'give KEY=VALUE, KEY=- or --stdin to read stdin, or --from-file FILE'
 
-function parseVarsSet({ args, flags }: Invocation): VarsSetOptions {
+function parseVarsSet(invocation: Invocation): VarsSetOptions {
+  const { args, flags } = invocation
   const given = new Map<string, string>()
   const stdin: string[] = []
   const asked: string[] = []
@@ -73,7 +122,33 @@ function parseVarsSet({ args, flags }: Invocation): VarsSetOptions {
   if (flagOn(flags, 'stdin') && stdin.length === 0) throw usage('--stdin needs one KEY', HOW)
   const file = flagText(flags, 'fromFile')
   if (named.size === 0 && file === undefined) throw usage('nothing to set', HOW)
-  return { given, fromStdin: stdin[0], asked, file, dryRun: flagOn(flags, 'dryRun') }
+  if (file === '-' && stdin.length > 0) throw usage('stdin has one use only: a value or the file')
+  const change = parseChange(invocation)
+  const forks = typeof flags.forks === 'boolean' ? flags.forks : undefined
+  if (forks !== undefined && change.level === undefined) {
+    throw usage('--forks needs --for project or --for previews')
+  }
+  return {
+    given,
+    fromStdin: stdin[0],
+    asked,
+    file,
+    dryRun: flagOn(flags, 'dryRun'),
+    skipsEmpty: false,
+    forks,
+    change,
+  }
+}
+
+/** `berth vars import FILE`: as `vars set --from-file`, without keys that have no value. */
+function parseVarsImport(invocation: Invocation): VarsSetOptions {
+  const [file = '-'] = invocation.args
+  const options = parseVarsSet({
+    ...invocation,
+    args: [],
+    flags: { ...invocation.flags, fromFile: file },
+  })
+  return { ...options, skipsEmpty: true }
 }
 
 export async function readVariables(file: string): Promise<Map<string, string>> {
@@ -86,13 +161,26 @@ export async function readVariables(file: string): Promise<Map<string, string>> 
   }
 }
 
+async function readGiven(file: string, { io }: Context): Promise<Map<string, string>> {
+  if (file !== '-') return readVariables(file)
+  if (io.stdin.isTTY) throw usage('the file is read from stdin, which is a terminal', HOW)
+  return readVariableFile(await io.stdin.read(CLIENT.stdinBytes), 'stdin')
+}
+
 async function collectValues(options: VarsSetOptions, context: Context) {
   const { io } = context
   const [unanswered] = options.asked
   if (unanswered !== undefined && !mayAsk(context)) {
     throw usage(`${cleanText(unanswered)} has no value`, HOW)
   }
-  const values = options.file === undefined ? new Map() : await readVariables(options.file)
+  const values = options.file === undefined ? new Map() : await readGiven(options.file, context)
+  if (options.skipsEmpty) {
+    const empty = [...values.keys()].filter((key) => values.get(key) === '')
+    for (const key of empty) values.delete(key)
+    if (empty.length > 0) {
+      await context.screen.note(`Left out, because they have no value: ${empty.join(', ')}`)
+    }
+  }
   for (const [key, value] of options.given) values.set(key, value)
   if (options.fromStdin !== undefined) {
     if (io.stdin.isTTY) throw usage('the value is read from stdin, which is a terminal', HOW)
@@ -116,45 +204,20 @@ async function performVarsSet(options: VarsSetOptions, context: Context): Promis
       'Your shell keeps KEY=VALUE in its history; KEY=- and --from-file do not.',
     )
   }
-  return sendChange({ set: Object.fromEntries(values) }, context)
+  const set = Object.fromEntries(values)
+  const { forks } = options
+  const switches = Object.fromEntries([...values.keys()].map((key) => [key, forks === true]))
+  const body = forks === undefined ? { set } : { set, forks: switches }
+  return sendChange(body, options.change, context)
 }
 
 export const varsSet = compose(parseVarsSet, performVarsSet)
+export const varsImport = compose(parseVarsImport, performVarsSet)
 
 export const varsUnset = compose(
-  ({ args }: Invocation) => ({ unset: [...new Set(args)] }),
-  (body, context) => sendChange(body, context),
+  (invocation: Invocation) => ({
+    body: { unset: [...new Set(invocation.args)] },
+    change: parseChange(invocation),
+  }),
+  ({ body, change }, context) => sendChange(body, change, context),
 )
-
-async function sendChange(
-  body: { set: Record<string, string> } | { unset: string[] },
-  context: Context,
-): Promise<ExitCode> {
-  const { screen } = context
-  const api = await context.connect()
-  const target = await findTarget(api, context, 'change')
-  const { value, raw } = await api.change('PATCH', pathOf(target), VariablesPatched, {
-    body,
-    idempotencyKey: randomUUID(),
-    expect: 200,
-  })
-  if (screen.json) await screen.printJson(raw)
-  const where = targetName(target)
-  const say = async (verb: string, keys: string[], more = '') => {
-    if (keys.length === 0) return
-    const mark = screen.err.paint('green', '✓')
-    await screen.note(`${mark} ${cleanText(`${verb} ${keys.join(', ')}${more}`)}`)
-  }
-  await say('Set', value.set, ` on ${where}`)
-  await say('Unset', value.unset, ` on ${where}`)
-  await say('Unchanged', value.unchanged)
-  if (value.missing.length > 0) {
-    await screen.note(cleanText(`  ${value.missing.join(', ')} was not set`))
-  }
-  if (value.variables_changed && value.hint !== null) {
-    const mark = screen.err.paint('yellow', '!')
-    const next = `Apply with: berth deploy -p ${target.project.name} -e ${target.environment.identifier}`
-    await screen.say(`${mark} ${cleanText(`${value.hint}. ${next}`)}`)
-  }
-  return EXIT.done
-}

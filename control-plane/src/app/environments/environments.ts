@@ -35,7 +35,8 @@ import { queueDeployment } from '../deployments/deployments.ts'
 import { getTask, type TaskView } from '../deployments/tasks.ts'
 import { authColumns, type HashedAuth, hashAuth } from '../projects/basic-auth.ts'
 import { claimEnvironmentDomain } from './hostnames.ts'
-import { sealVariables } from './variables.ts'
+import { inEnvironment, sealVariables } from './sealed-variables.ts'
+import { mergedProblems } from './variables.ts'
 import { type EnvironmentView, getEnvironment } from './views.ts'
 
 interface Created {
@@ -128,7 +129,11 @@ async function insertWhole(
   if (auth.mode === 'own') {
     await updateEnvironment(c.db, id, authColumns(ctx, 'environments', made, auth))
   }
-  const sealed = await sealVariables(ctx, c, made, values)
+  const reached = { projectId: project.id, type: 'manual', fromFork: false, identifier } as const
+  const after = sizesOf(values)
+  const tooMuch = await mergedProblems(c.db, reached, { after }, 'variables')
+  if (tooMuch.length > 0) throw invalidFields(tooMuch)
+  const sealed = await sealVariables(ctx, c, inEnvironment(made), values)
   const by = { userId: caller.userId, now: c.now, revision: 0 }
   await upsertVariables(c.db, id, sealed, by)
   const details = { identifier, branch, basic_auth: auth.mode, keys: sealed.map((v) => v.key) }

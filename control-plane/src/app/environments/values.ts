@@ -3,17 +3,19 @@
 import { Sensitive } from '@berth/shared'
 import type { Context } from '../../context.ts'
 import { effectiveAuth } from '../../domain/environments/basic-auth.ts'
+import { effectiveVariables } from '../../domain/environments/variable-levels.ts'
 import { findSealedStorage, type SealedStorage } from '../../store/environments/backups.ts'
 import { listEdgeRevisions } from '../../store/environments/edge.ts'
 import { type Environment, findEnvironment } from '../../store/environments/environments.ts'
 import { listSealedVariables } from '../../store/environments/variables.ts'
 import { findProject, type Project } from '../../store/projects/projects.ts'
 import { listSealedRegistries } from '../../store/projects/registries.ts'
+import { listSealedProjectVariables } from '../../store/projects/variables.ts'
 import { authPlace } from '../projects/basic-auth.ts'
 import { deployKeyPlace } from '../projects/projects.ts'
 import { inEffect, registryPlace } from '../projects/registries.ts'
 import { storageIdentityPlace, storageSecretPlace } from './backup-storage.ts'
-import { variablePlace } from './variables.ts'
+import { projectVariablePlace, variablePlace } from './sealed-variables.ts'
 
 interface AuthValue {
   username: string
@@ -34,15 +36,33 @@ export async function readValuesForDispatch(
   project: Project,
   environment: Environment,
 ): Promise<Sensitive<DispatchValues>> {
-  const sealed = await listSealedVariables(ctx.db, environment.id)
   return new Sensitive({
     deployKey: ctx.secretStore.open('deploy-key', deployKeyPlace(project), project.deployKeySealed),
-    variables: sealed.map((v) => ({
-      key: v.key,
-      value: ctx.secretStore.open('variable', variablePlace(environment, v.key), v.sealed),
-    })),
+    variables: await readVariables(ctx, project, environment),
     registries: environment.fromFork ? [] : await readRegistries(ctx, project),
     basicAuth: readAuth(ctx, project, environment),
+  })
+}
+
+/** Only what the environment gets is decrypted; `effectiveVariables` decides what a fork may have. */
+async function readVariables(
+  ctx: Context,
+  project: Project,
+  environment: Environment,
+): Promise<DispatchValues['variables']> {
+  const own = (await listSealedVariables(ctx.db, environment.id)).map((row) => ({
+    ...row,
+    level: 'environment' as const,
+    forks: true,
+  }))
+  const levels = await listSealedProjectVariables(ctx.db, project.id)
+  return [...effectiveVariables([...own, ...levels], environment).values()].map(({ row }) => {
+    const { key, level, sealed } = row
+    const place =
+      level === 'environment'
+        ? variablePlace(environment, key)
+        : projectVariablePlace(project, level, key)
+    return { key, value: ctx.secretStore.open('variable', place, sealed) }
   })
 }
 

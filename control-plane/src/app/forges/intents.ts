@@ -29,6 +29,7 @@ import { emit, emitEnvironment } from '../core/transaction.ts'
 import { queueTask } from '../deployments/queue.ts'
 import { stopTask } from '../deployments/stopping.ts'
 import { claimEnvironmentDomain } from '../environments/hostnames.ts'
+import { recordFork } from '../environments/variables.ts'
 import { identifierOf } from './event-facts.ts'
 
 /** Who caused an event, and how. */
@@ -167,7 +168,7 @@ async function writeRecord(
 ): Promise<PullRequest> {
   // a pull request that may come from a fork is treated as one from now on
   if (reported.fromFork && environment && !environment.fromFork) {
-    await updateEnvironment(c.db, environment.id, { fromFork: 1 })
+    await recordFork(c, environment.id)
   }
   const facts = {
     ...reported,

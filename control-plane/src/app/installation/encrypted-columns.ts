@@ -5,7 +5,11 @@ import type { Label, Place } from '../../keys/secret-store.ts'
 import { sshAuthorityPlace } from '../../keys/ssh-signers.ts'
 import type { SealedColumn, SealedRow } from '../../store/installation/sealed-values.ts'
 import { storageIdentityPlace, storageSecretPlace } from '../environments/backup-storage.ts'
-import { fingerprintPlace, variablePlace } from '../environments/variables.ts'
+import {
+  fingerprintPlace,
+  projectVariablePlace,
+  variablePlace,
+} from '../environments/sealed-variables.ts'
 import { connectionPlace } from '../forges/connections/opening.ts'
 import { forgeTokenPlace } from '../forges/forge-tokens.ts'
 import { webhookSecretPlace } from '../forges/webhook-secrets.ts'
@@ -42,6 +46,19 @@ const OF_ORGANIZATIONS: readonly EncryptedColumn[] = [
     label: 'variable',
     placeOf: (row, organizationId) =>
       variablePlace({ id: Number(row.environmentId), organizationId }, String(row.key)),
+  },
+  {
+    table: 'project_variables',
+    column: 'sealed',
+    key: ['project_id', 'level', 'key'],
+    owner: 'project',
+    label: 'variable',
+    placeOf: (row, organizationId) =>
+      projectVariablePlace(
+        { id: Number(row.projectId), organizationId },
+        String(row.level),
+        String(row.key),
+      ),
   },
   {
     table: 'organization_keys',

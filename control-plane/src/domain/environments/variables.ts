@@ -1,7 +1,9 @@
 // Which custom variables may be set, and how large they may be together. Errors name the key, never the value.
 import { type FieldProblem, REST } from '@berth/shared'
+import type { VariableLevel } from '@berth/shared/api'
 import { isReservedVariable, RESERVED_PREFIX, VARIABLE_KEY } from '@berth/shared/service-file'
 import { displayName } from '../core/display-name.ts'
+import { FORK_LEVELS } from './variable-levels.ts'
 
 export type Values = ReadonlyMap<string, string>
 
@@ -57,10 +59,15 @@ export function checkValues(
 export function checkChange(asked: {
   set?: Record<string, unknown> | undefined
   unset?: readonly string[] | undefined
+  generate?: Record<string, unknown> | undefined
+  /** Switches of keys, which may be the only change. */
+  forks?: Record<string, unknown> | undefined
 }): FieldProblem[] {
   const set = asked.set ?? {}
   const unset = new Set(asked.unset ?? [])
-  if (Object.keys(set).length === 0 && unset.size === 0) {
+  const made = Object.keys(asked.generate ?? {})
+  const isEmpty = [...Object.keys(set), ...made, ...Object.keys(asked.forks ?? {})].length === 0
+  if (isEmpty && unset.size === 0) {
     const message = 'Nothing is asked: name variables in "set" or "unset".'
     return [{ field: 'set', code: 'empty_change', message }]
   }
@@ -68,26 +75,75 @@ export function checkChange(asked: {
   const noKeys = [...unset]
     .filter((key) => !VARIABLE_KEY.test(key))
     .map((key) => ({ field: `unset.${displayName(key)}`, code: NO_KEY[0], message: NO_KEY[1] }))
-  const inBoth = Object.keys(set)
-    .filter((key) => unset.has(key))
-    .map((key) => ({
-      field: `set.${displayName(key)}`,
-      code: 'conflicting_key',
-      message: `${displayName(key)} is in both lists.`,
+  const inBoth = (field: string, keys: string[], others: { has(key: string): boolean }) =>
+    keys
+      .filter((key) => others.has(key))
+      .map((key) => ({
+        field: `${field}.${displayName(key)}`,
+        code: 'conflicting_key',
+        message: `${displayName(key)} is in both lists.`,
+      }))
+  const given = new Set(Object.keys(set))
+  return [
+    ...noKeys,
+    ...inBoth('set', [...given], unset),
+    ...inBoth('generate', made, unset),
+    ...inBoth('generate', made, given),
+  ].slice(0, PROBLEMS)
+}
+
+/** A random value replaces nothing by accident: the old one could not be brought back. */
+export function checkNew(
+  generate: Record<string, { replace?: boolean | undefined }>,
+  existing: { has(key: string): boolean },
+): FieldProblem[] {
+  return Object.entries(generate)
+    .filter(([key, { replace }]) => !replace && existing.has(key))
+    .map(([key]) => ({
+      field: `generate.${displayName(key)}`,
+      code: 'already_set',
+      message: `${displayName(key)} is set already. Ask for its replacement, or choose another key.`,
     }))
-  return [...noKeys, ...inBoth].slice(0, PROBLEMS)
+    .slice(0, PROBLEMS)
+}
+
+/** Checks the switches "also for forks": of keys that exist afterwards, and only where forks can be. */
+export function checkForks(
+  forks: Record<string, boolean>,
+  level: VariableLevel,
+  existing: { has(key: string): boolean },
+): FieldProblem[] {
+  const problem = (key: string): Wrong | undefined => {
+    if (!VARIABLE_KEY.test(key)) return NO_KEY
+    if (!FORK_LEVELS.includes(level)) {
+      return ['forks_impossible', 'Forks have no manual environments. Choose project or previews.']
+    }
+    return existing.has(key) ? undefined : ['not_set', `${key} is not set at this level.`]
+  }
+  return Object.keys(forks)
+    .flatMap((key) => {
+      const wrong = problem(key)
+      if (!wrong) return []
+      return [{ field: `forks.${displayName(key)}`, code: wrong[0], message: wrong[1] }]
+    })
+    .slice(0, PROBLEMS)
 }
 
 /** Checks the resulting set: its number of keys and its total bytes. */
-export function limitProblems(sizes: ReadonlyMap<string, number>, field: string): FieldProblem[] {
+export function limitProblems(
+  sizes: ReadonlyMap<string, number>,
+  field: string,
+  /** Where, if it is not the changed place itself. */
+  where = '',
+): FieldProblem[] {
   const problems: FieldProblem[] = []
   const total = [...sizes.values()].reduce((sum, size) => sum + size, 0)
   if (sizes.size > REST.variables) {
-    const message = `There would be ${sizes.size} variables; at most ${REST.variables} are possible.`
+    const message = `There would be ${sizes.size} variables${where}; at most ${REST.variables} are possible.`
     problems.push({ field, code: 'too_many_variables', message })
   }
   if (total > REST.variablesBytes) {
-    const message = 'The values would be over 512 KiB together.'
+    const message = `The values${where} would be over 512 KiB together.`
     problems.push({ field, code: 'variables_too_large', message })
   }
   return problems

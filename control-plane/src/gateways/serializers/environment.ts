@@ -106,6 +106,8 @@ export function serializeEnvironment(view: EnvironmentView): Environment {
 
 export const serializeVariable = (v: VariableView): Variable => ({
   key: v.key,
+  level: v.level,
+  shadows: v.shadows,
   updated_at: time(v.updatedAt),
   updated_by: { id: v.updatedBy, name: v.updatedByName },
   changed_since_deployment: v.changedSinceDeployment,

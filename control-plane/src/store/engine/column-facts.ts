@@ -113,6 +113,12 @@ export const COLUMN_FACTS: Record<string, Record<string, ColumnFacts>> = {
     fingerprint: { note: 'Says whether a value is the same, without the value.' },
     bytes: { note: 'Length of the value; the set as a whole is limited.' },
   },
+  projectVariables: {
+    level: { type: "'project' | 'previews' | 'manual'" },
+    fingerprint: { note: 'Says whether a value is the same, without the value.' },
+    bytes: { note: 'Length of the value.' },
+    forks: { type: 'Flag', note: 'Environments of forks get it too; never for manual ones.' },
+  },
   tasks: {
     type: { type: 'TaskType' },
     reset: { type: 'Flag' },

@@ -33,6 +33,7 @@ import { agentUpdates } from '../migrations/0031-0040/0032-agent-updates.ts'
 import { volumeBackups } from '../migrations/0031-0040/0033-volume-backups.ts'
 import { sharedServers } from '../migrations/0031-0040/0034-shared-servers.ts'
 import { taskRequests } from '../migrations/0031-0040/0036-task-requests.ts'
+import { projectVariables } from '../migrations/0031-0040/0037-project-variables.ts'
 import { forges } from '../migrations/0041-0050/0043-forges.ts'
 import { sshSessions } from '../migrations/0041-0050/0046-ssh-sessions.ts'
 import type { Schema } from '../schema.ts'
@@ -72,6 +73,7 @@ const MIGRATIONS: readonly Migration[] = [
   volumeBackups,
   sharedServers,
   taskRequests,
+  projectVariables,
   forges,
   sshSessions,
 ]

@@ -39,6 +39,7 @@ export async function closeProject(db: Db, id: number, now: number): Promise<voi
   await db.deleteFrom('projectServers').where('projectId', '=', id).execute()
   await db.deleteFrom('registries').where('projectId', '=', id).execute()
   await leaveForge(db, id, now)
+  await db.deleteFrom('projectVariables').where('projectId', '=', id).execute()
   await db
     .updateTable('projects')
     .set({

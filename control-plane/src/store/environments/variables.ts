@@ -97,6 +97,38 @@ export async function insertVariableChanges(
     .execute()
 }
 
+/** Which of these keys changed after a revision. */
+export async function listChangedAmong(
+  db: Db,
+  environmentId: number,
+  after: number,
+  keys: readonly string[],
+): Promise<Set<string>> {
+  if (keys.length === 0) return new Set()
+  const rows = await db
+    .selectFrom('variableChanges')
+    .select('key')
+    .distinct()
+    .where('environmentId', '=', environmentId)
+    .where('revision', '>', after)
+    .where('key', 'in', [...keys])
+    .execute()
+  return new Set(rows.map(({ key }) => key))
+}
+
+/** The own variables of a project's environments. */
+export const listVariablesOf = (
+  db: Db,
+  environmentIds: readonly number[],
+): Promise<Pick<Variable, 'environmentId' | 'key' | 'fingerprint' | 'bytes'>[]> =>
+  environmentIds.length === 0
+    ? Promise.resolve([])
+    : db
+        .selectFrom('variables')
+        .select(['environmentId', 'key', 'fingerprint', 'bytes'])
+        .where('environmentId', 'in', [...environmentIds])
+        .execute()
+
 /** Lists the names of variables that changed after one revision and up to another, sorted by name. */
 export async function listChangedKeys(
   db: Db,

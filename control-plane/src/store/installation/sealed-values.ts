@@ -9,7 +9,7 @@ export interface SealedColumn {
   /** Columns that identify a row; results use camel case. */
   key: readonly string[]
   /** How a row belongs to an organization. */
-  owner: 'organization' | 'environment' | 'installation'
+  owner: 'organization' | 'project' | 'environment' | 'installation'
   /** Selects one kind, if a table holds several. */
   purpose?: string
   /** Further columns that identify the value's place. */
@@ -21,6 +21,9 @@ export type SealedRow = Record<string, string | number | null> & { sealed: strin
 const ownedBy = ({ owner }: SealedColumn, organizationId: number | null): RawBuilder<boolean> => {
   if (owner === 'installation') return sql<boolean>`1 = 1`
   if (owner === 'organization') return sql<boolean>`organization_id = ${organizationId}`
+  if (owner === 'project') {
+    return sql<boolean>`project_id in (select id from projects where organization_id = ${organizationId})`
+  }
   return sql<boolean>`environment_id in (select id from environments where organization_id = ${organizationId})`
 }
 

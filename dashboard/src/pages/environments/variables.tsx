@@ -1,25 +1,20 @@
-// Variables: keys are shown, values are write-only. Typed values exist only in the field, which is cleared after
-// sending.
+// Variables of an environment: keys and their levels are shown, values are write-only.
 import { useQuery } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import { api, change, trpc } from '../../api.ts'
-import { Ask } from '../../components/act.tsx'
 import { Button } from '../../components/button.tsx'
-import { Dialog } from '../../components/dialog.tsx'
-import { Area, Secret, Text } from '../../components/forms/field.tsx'
-import { Form, text } from '../../components/forms/form.tsx'
 import { Icon } from '../../components/icon.tsx'
 import { Section } from '../../components/page.tsx'
-import { Empty, Loaded } from '../../components/states.tsx'
+import { Empty, Loaded, Note } from '../../components/states.tsx'
 import { Status } from '../../components/status.tsx'
 import { Cell, Row, Table } from '../../components/table.tsx'
 import { Time } from '../../components/time.tsx'
-import { say } from '../../components/toast.tsx'
 import type { Environment } from '../../data.ts'
-import { isReserved, readDotenv, SYSTEM_NAMES } from '../../dotenv.ts'
-import { count } from '../../format.ts'
+import { SYSTEM_NAMES } from '../../dotenv.ts'
 import { Changed } from './bits.tsx'
 import { EnvironmentFrame } from './frame.tsx'
+import { type Editing, LEVELS, VariableEditor, VariableHistory } from './variable-dialogs.tsx'
 
 export function EnvironmentVariables() {
   return (
@@ -27,20 +22,26 @@ export function EnvironmentVariables() {
       {(e) => (
         <>
           {e.variables_changed && <Changed environment={e} />}
+          {e.pull_request?.from_fork && (
+            <Note>
+              This pull request comes from a fork. Besides its own variables it gets only keys that
+              are marked for forks.
+            </Note>
+          )}
           <Variables environment={e} />
+          <History environment={e} />
         </>
       )}
     </EnvironmentFrame>
   )
 }
 
-type Editing = { kind: 'add' } | { kind: 'paste' } | { kind: 'replace' | 'delete'; key: string }
+type Variable = Awaited<ReturnType<typeof api.variable.list.query>>['variables'][number]
 
 function Variables({ environment: e }: { environment: Environment }) {
   const query = useQuery(trpc.variable.list.queryOptions({ environment_id: e.id }))
   const [editing, edit] = useState<Editing>()
   const mayChange = e.may.includes('change_variables')
-  const close = () => edit(undefined)
   return (
     <Section
       title="Variables"
@@ -65,51 +66,21 @@ function Variables({ environment: e }: { environment: Environment }) {
               </p>
             </Empty>
           ) : (
-            <Table label="Variables" head={['Key', 'Updated', 'By', 'State', 'Change']}>
+            <Table label="Variables" head={['Key', 'From', 'Updated', 'By', 'State', 'Change']}>
               {variables.map((v) => (
-                <Row key={v.key}>
-                  <Cell of="Key">
-                    <code>{v.key}</code>
-                  </Cell>
-                  <Cell of="Updated">
-                    <Time at={v.updated_at} />
-                  </Cell>
-                  <Cell of="By">{v.updated_by.name}</Cell>
-                  <Cell of="State">
-                    {v.changed_since_deployment ? (
-                      <Status of="waiting" icon="dot" tone="warn" word="not deployed yet" />
-                    ) : (
-                      ''
-                    )}
-                  </Cell>
-                  <Cell of="Change" end>
-                    {mayChange && (
-                      <span className="row">
-                        <Button
-                          small
-                          aria-label={`Replace ${v.key}`}
-                          onClick={() => edit({ kind: 'replace', key: v.key })}
-                        >
-                          Replace
-                        </Button>
-                        <Button
-                          small
-                          aria-label={`Delete ${v.key}`}
-                          onClick={() => edit({ kind: 'delete', key: v.key })}
-                        >
-                          Delete
-                        </Button>
-                      </span>
-                    )}
-                  </Cell>
-                </Row>
+                <VariableRow key={v.key} variable={v} edit={mayChange ? edit : undefined} />
               ))}
             </Table>
           )
         }
       </Loaded>
       <p className="muted">
-        Values cannot be shown, only replaced. A change applies to the next deployment.
+        Values cannot be shown, only replaced. A change applies to the next deployment. Values for
+        several environments are on the{' '}
+        <Link to="/projects/$id/variables" params={{ id: String(e.project_id) }}>
+          project’s page
+        </Link>
+        .
       </p>
       <p className="muted">
         System (always set):{' '}
@@ -119,104 +90,82 @@ function Variables({ environment: e }: { environment: Environment }) {
           </span>
         ))}
       </p>
-      {(editing?.kind === 'add' || editing?.kind === 'replace') && (
-        <One
-          id={e.id}
-          known={editing.kind === 'replace' ? editing.key : undefined}
-          onClose={close}
-        />
-      )}
-      {editing?.kind === 'paste' && <Paste id={e.id} onClose={close} />}
-      {editing?.kind === 'delete' && (
-        <Ask
-          title={`Delete ${editing.key}?`}
-          submit="Delete"
-          onClose={close}
-          send={() =>
-            change(api.variable.change.mutate({ environment_id: e.id, unset: [editing.key] }))
-          }
-          done="Deleted. It applies to the next deployment."
-        >
-          <p>The running version keeps it until the next deployment.</p>
-        </Ask>
-      )}
+      <VariableEditor
+        editing={editing}
+        send={(asked) => change(api.variable.change.mutate({ environment_id: e.id, ...asked }))}
+        onClose={() => edit(undefined)}
+      />
     </Section>
   )
 }
 
-function One({ id, known, onClose }: { id: number; known: string | undefined; onClose(): void }) {
+interface RowProps {
+  variable: Variable
+  /** Undefined if the user may not change it. */
+  edit: ((editing: Editing) => void) | undefined
+}
+
+function VariableRow({ variable: v, edit }: RowProps) {
+  const isOwn = v.level === 'environment'
   return (
-    <Dialog title={known ? `Replace ${known}` : 'Add a variable'} onClose={onClose}>
-      <Form
-        submit="Save"
-        clears
-        done="Saved. It applies to the next deployment."
-        send={async (data, form) => {
-          const key = known ?? text(data, 'key').trim()
-          const set = { [key]: text(data, 'value') }
-          form.reset()
-          await change(api.variable.change.mutate({ environment_id: id, set }))
-          onClose()
-        }}
-      >
-        {known === undefined && (
-          <Text
-            label="Key"
-            name="key"
-            placeholder="APP_KEY"
-            autoCapitalize="off"
-            autoComplete="off"
-            spellCheck={false}
-            required
-          />
+    <Row>
+      <Cell of="Key">
+        <code>{v.key}</code>
+      </Cell>
+      <Cell of="From">
+        <span>
+          {LEVELS[v.level]}
+          {v.shadows.length > 0 && (
+            <span className="muted">
+              {' '}
+              (shadows {v.shadows.map((level) => LEVELS[level].toLowerCase()).join(', ')})
+            </span>
+          )}
+        </span>
+      </Cell>
+      <Cell of="Updated">
+        <Time at={v.updated_at} />
+      </Cell>
+      <Cell of="By">{v.updated_by.name}</Cell>
+      <Cell of="State">
+        {v.changed_since_deployment ? (
+          <Status of="waiting" icon="dot" tone="warn" word="not deployed yet" />
+        ) : (
+          ''
         )}
-        <Secret label="Value" name="value" />
-      </Form>
-    </Dialog>
+      </Cell>
+      <Cell of="Change" end>
+        {edit && (
+          <span className="row">
+            <Button
+              small
+              aria-label={`${isOwn ? 'Replace' : 'Override'} ${v.key}`}
+              onClick={() => edit({ kind: 'replace', key: v.key })}
+            >
+              {isOwn ? 'Replace' : 'Override'}
+            </Button>
+            {isOwn && (
+              <Button
+                small
+                aria-label={`Delete ${v.key}`}
+                onClick={() => edit({ kind: 'delete', key: v.key })}
+              >
+                Delete
+              </Button>
+            )}
+          </span>
+        )}
+      </Cell>
+    </Row>
   )
 }
 
-/** The text stays in the field; only its keys are read before it is sent. */
-function Paste({ id, onClose }: { id: number; onClose(): void }) {
-  const [keys, setKeys] = useState<string[]>([])
-  const wanted = keys.filter((key) => !isReserved(key))
+function History({ environment: e }: { environment: Environment }) {
+  const asked = { environment_id: e.id, limit: 20 }
   return (
-    <Dialog title="Paste .env" onClose={onClose}>
-      <Form
-        submit={wanted.length > 0 ? `Set ${count(wanted.length, 'variable')}` : 'Set'}
-        clears
-        reason={wanted.length === 0 ? 'No keys found yet.' : undefined}
-        send={async (data, form) => {
-          const found = readDotenv(text(data, 'env')).filter((p) => !isReserved(p.key))
-          const set = Object.fromEntries(found.map((p) => [p.key, p.value]))
-          form.reset()
-          const made = await change(api.variable.change.mutate({ environment_id: id, set }))
-          say(`${count(made.set.length, 'variable')} set, ${made.unchanged.length} unchanged.`)
-          onClose()
-        }}
-      >
-        <Area
-          label="Contents of the file"
-          name="env"
-          rows={8}
-          autoComplete="off"
-          placeholder="APP_KEY=…"
-          onChange={(event) => setKeys(readDotenv(event.currentTarget.value).map((p) => p.key))}
-        />
-        {keys.length > 0 && (
-          <div role="status" className="stack-small">
-            <p>Keys found:</p>
-            <ul className="row">
-              {keys.map((key) => (
-                <li key={key}>
-                  <code>{key}</code>
-                  {isReserved(key) && <span className="muted"> (reserved, left out)</span>}
-                </li>
-              ))}
-            </ul>
-          </div>
-        )}
-      </Form>
-    </Dialog>
+    <VariableHistory
+      query={useQuery(trpc.variable.history.queryOptions(asked))}
+      older={(cursor) => api.variable.history.query({ ...asked, cursor })}
+    />
   )
 }

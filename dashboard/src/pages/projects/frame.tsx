@@ -52,6 +52,7 @@ export function ProjectFrame({ tab, actions, children }: FrameProps) {
             tabs={[
               { to: base, label: 'Environments', isExact: true },
               { to: `${base}/deployments`, label: 'Deployments' },
+              { to: `${base}/variables`, label: 'Variables' },
               { to: `${base}/webhooks`, label: 'Webhooks' },
               { to: `${base}/settings`, label: 'Settings' },
             ]}

@@ -263,8 +263,9 @@ function Review({
           done="Approved."
         >
           <p>
-            {pull.author} wants the code of this commit to run on your server. It gets no variables.
-            The approval covers this commit only; a new push asks again.
+            {pull.author} wants the code of this commit to run on your server. It gets only
+            variables that are marked for forks. The approval covers this commit only; a new push
+            asks again.
           </p>
           <p>
             <code>{sha}</code>

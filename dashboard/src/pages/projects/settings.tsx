@@ -222,7 +222,7 @@ function PullRequests({ project: p }: { project: Project }) {
           label="Pull requests of forks"
           name="fork_pull_requests"
           defaultValue={p.fork_pull_requests}
-          hint="Code from forks runs on your server. It never gets variables."
+          hint="Code from forks runs on your server. It gets only variables that are marked for forks."
         >
           <option value="approve">Each commit has to be approved</option>
           <option value="never">Never</option>

@@ -1,20 +1,38 @@
-// Custom variables of an environment. Bodies of this route are never logged, cached or stored.
-import { IdParams, Variable, VariablesPatch, VariablesPatched } from '@berth/shared/api'
+// Custom variables of an environment, and who changed them. Bodies of these routes are never logged, cached or stored.
+import {
+  IdParams,
+  Variable,
+  VariableChange,
+  VariableHistoryQuery,
+  VariablesPatch,
+  VariablesPatched,
+  VariablesQuery,
+} from '@berth/shared/api'
 import { z } from 'zod'
+import { listEnvironmentHistory } from '../../../app/environments/variable-history.ts'
 import { changeVariables, listEnvironmentVariables } from '../../../app/environments/variables.ts'
 import type { Context } from '../../../context.ts'
 import { serializeVariable } from '../../serializers/environment.ts'
+import { serializeVariableChange } from '../../serializers/variable.ts'
 import { type Api, callerOf } from '../http/api.ts'
+import { pageById } from '../http/id-pages.ts'
 
 export function variableRoutes(api: Api, ctx: Context): void {
   api.get(
     '/api/environments/:id/variables',
     {
       config: { needs: 'read' },
-      schema: { params: IdParams, response: { 200: z.array(Variable) } },
+      schema: {
+        summary: 'Keys that an environment gets, and the level that each comes from',
+        description: 'Values are never returned.',
+        params: IdParams,
+        querystring: VariablesQuery,
+        response: { 200: z.array(Variable) },
+      },
     },
     async (request) => {
-      const views = await listEnvironmentVariables(ctx, callerOf(request), request.params.id)
+      const { level } = request.query
+      const views = await listEnvironmentVariables(ctx, callerOf(request), request.params.id, level)
       return views.map(serializeVariable)
     },
   )
@@ -26,11 +44,38 @@ export function variableRoutes(api: Api, ctx: Context): void {
         policy: 'variables',
         errors: ['environment_protected', 'environment_removing', 'validation_failed'],
       },
-      schema: { params: IdParams, body: VariablesPatch, response: { 200: VariablesPatched } },
+      schema: {
+        summary: 'Set, generate or unset variables of an environment, all or none',
+        description: 'Applies to the next deployment. Values are never returned.',
+        params: IdParams,
+        body: VariablesPatch,
+        response: { 200: VariablesPatched },
+      },
     },
     async (request, reply) => {
       reply.header('cache-control', 'no-store')
       return changeVariables(ctx, callerOf(request), request.params.id, request.body)
+    },
+  )
+  api.get(
+    '/api/environments/:id/variables/history',
+    {
+      config: { needs: 'read' },
+      schema: {
+        summary: 'Who changed which variables that reach an environment, newest first',
+        description: 'Reads the audit log, so it goes back 400 days. Values are never returned.',
+        params: IdParams,
+        querystring: VariableHistoryQuery,
+        response: { 200: z.array(VariableChange) },
+      },
+    },
+    async (request, reply) => {
+      const { id } = request.params
+      const { key } = request.query
+      const load = ({ limit, from }: { limit: number; from: number | undefined }) =>
+        listEnvironmentHistory(ctx, callerOf(request), id, { key, limit, beforeId: from })
+      const page = await pageById(ctx, request, reply, load, (one) => one.id)
+      return page.map(serializeVariableChange)
     },
   )
 }

@@ -1,15 +1,34 @@
-// Variables and actions of an environment. Values of variables come in and never go out; inputs are never logged.
-import { ActionStart, Id, VariablesPatch } from '@berth/shared/api'
+// Variables of environments and projects, and actions. Values of variables come in and never go out; inputs are never
+// logged.
+import {
+  ActionStart,
+  Id,
+  ProjectVariablesPatch,
+  VariableHistoryQuery,
+  VariablesPatch,
+} from '@berth/shared/api'
 import { z } from 'zod'
 import { listActions, startAction } from '../../../app/deployments/actions.ts'
 import { listScheduledRuns } from '../../../app/deployments/schedules.ts'
+import {
+  listEnvironmentHistory,
+  listProjectHistory,
+} from '../../../app/environments/variable-history.ts'
 import { changeVariables, listEnvironmentVariables } from '../../../app/environments/variables.ts'
+import {
+  changeProjectVariables,
+  listProjectVariableViews,
+} from '../../../app/projects/variables.ts'
 import { serializeAction, serializeRun } from '../../serializers/action.ts'
 import { serializeWholeTask } from '../../serializers/dashboard.ts'
 import { serializeVariable } from '../../serializers/environment.ts'
+import { serializeProjectVariable, serializeVariableChange } from '../../serializers/variable.ts'
 import { call, router } from '../base.ts'
+import { Page, pageById } from '../paging.ts'
 
 const One = z.strictObject({ environment_id: Id })
+const InProject = z.strictObject({ project_id: Id })
+const History = { key: VariableHistoryQuery.shape.key, ...Page }
 
 export const variableRouter = router({
   list: call.input(One).query(async ({ ctx: { ctx, caller }, input }) => {
@@ -22,6 +41,40 @@ export const variableRouter = router({
     .mutation(({ ctx: { ctx, caller }, input }) => {
       const { environment_id: id, ...asked } = input
       return changeVariables(ctx, caller, id, asked)
+    }),
+  history: call.input(One.extend(History)).query(async ({ ctx: { ctx, caller }, input }) => {
+    const { environment_id: id, key } = input
+    const { items, next } = await pageById(
+      input,
+      ({ limit, from }) => listEnvironmentHistory(ctx, caller, id, { key, limit, beforeId: from }),
+      (one) => one.id,
+      serializeVariableChange,
+    )
+    return { changes: items, next }
+  }),
+  levels: call.input(InProject).query(async ({ ctx: { ctx, caller }, input }) => {
+    const views = await listProjectVariableViews(ctx, caller, input.project_id)
+    return { variables: views.map(serializeProjectVariable) }
+  }),
+  changeLevel: call
+    .meta({ policy: 'variables' })
+    .input(z.strictObject({ project_id: Id, ...ProjectVariablesPatch.shape }))
+    .mutation(({ ctx: { ctx, caller }, input }) => {
+      const { project_id: id, ...asked } = input
+      return changeProjectVariables(ctx, caller, id, asked)
+    }),
+  projectHistory: call
+    .input(InProject.extend(History))
+    .query(async ({ ctx: { ctx, caller }, input }) => {
+      const { project_id: id, key } = input
+      const { items, next } = await pageById(
+        input,
+        ({ limit, from }) =>
+          listProjectHistory(ctx, caller, id, undefined, { key, limit, beforeId: from }),
+        (one) => one.id,
+        serializeVariableChange,
+      )
+      return { changes: items, next }
     }),
 })
 

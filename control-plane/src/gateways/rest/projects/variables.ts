@@ -1,0 +1,85 @@
+// Custom variables of a project's levels, and who changed them. Bodies of these routes are never logged, cached or
+// stored.
+import {
+  IdParams,
+  ProjectHistoryQuery,
+  ProjectVariable,
+  ProjectVariablesPatch,
+  ProjectVariablesPatched,
+  ProjectVariablesQuery,
+  VariableChange,
+} from '@berth/shared/api'
+import { z } from 'zod'
+import { listProjectHistory } from '../../../app/environments/variable-history.ts'
+import {
+  changeProjectVariables,
+  listProjectVariableViews,
+} from '../../../app/projects/variables.ts'
+import type { Context } from '../../../context.ts'
+import { serializeProjectVariable, serializeVariableChange } from '../../serializers/variable.ts'
+import { type Api, callerOf } from '../http/api.ts'
+import { pageById } from '../http/id-pages.ts'
+
+export function projectVariableRoutes(api: Api, ctx: Context): void {
+  api.get(
+    '/api/projects/:id/variables',
+    {
+      config: { needs: 'read' },
+      schema: {
+        summary: "Keys of a project's levels, and where nearer ones shadow them",
+        description: 'Values are never returned.',
+        params: IdParams,
+        querystring: ProjectVariablesQuery,
+        response: { 200: z.array(ProjectVariable) },
+      },
+    },
+    async (request) => {
+      const { level } = request.query
+      const views = await listProjectVariableViews(ctx, callerOf(request), request.params.id, level)
+      return views.map(serializeProjectVariable)
+    },
+  )
+  api.patch(
+    '/api/projects/:id/variables',
+    {
+      config: {
+        needs: 'project:write',
+        policy: 'variables',
+        errors: ['environment_protected', 'project_deleting', 'validation_failed'],
+      },
+      schema: {
+        summary: "Set, generate or unset variables of a project's level, all or none",
+        description:
+          'Reaches all environments of the project, all previews or all manual ones. Refused if a protected environment of another owner would get another value.',
+        params: IdParams,
+        body: ProjectVariablesPatch,
+        response: { 200: ProjectVariablesPatched },
+      },
+    },
+    async (request, reply) => {
+      reply.header('cache-control', 'no-store')
+      return changeProjectVariables(ctx, callerOf(request), request.params.id, request.body)
+    },
+  )
+  api.get(
+    '/api/projects/:id/variables/history',
+    {
+      config: { needs: 'read' },
+      schema: {
+        summary: 'Who changed which variables of a project and its environments, newest first',
+        description: 'Reads the audit log, so it goes back 400 days. Values are never returned.',
+        params: IdParams,
+        querystring: ProjectHistoryQuery,
+        response: { 200: z.array(VariableChange) },
+      },
+    },
+    async (request, reply) => {
+      const { id } = request.params
+      const { key, level } = request.query
+      const load = ({ limit, from }: { limit: number; from: number | undefined }) =>
+        listProjectHistory(ctx, callerOf(request), id, level, { key, limit, beforeId: from })
+      const page = await pageById(ctx, request, reply, load, (one) => one.id)
+      return page.map(serializeVariableChange)
+    },
+  )
+}
