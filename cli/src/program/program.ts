@@ -3,6 +3,7 @@ import { CONFIG } from './config.ts'
 import { DEPLOYMENTS } from './deployments.ts'
 import { ENVIRONMENTS } from './environments.ts'
 import { MCP } from './mcp.ts'
+import { NOTICES } from './notices.ts'
 import { PEOPLE } from './people.ts'
 import { PROJECTS } from './projects.ts'
 import { SERVERS } from './servers.ts'
@@ -14,6 +15,7 @@ export const COMMANDS: readonly CommandSpec[] = [
   ...ENVIRONMENTS,
   ...DEPLOYMENTS,
   ...SERVERS,
+  ...NOTICES,
   ...CONFIG,
   ...MCP,
   {

@@ -84,6 +84,11 @@ export const GROUPS: Readonly<Record<string, GroupSpec>> = {
     summary: 'Manage credentials of image registries',
     fallback: 'list',
   },
+  notify: {
+    aliases: ['notifications'],
+    summary: 'Send notifications to e-mail, chats and webhooks',
+    fallback: 'list',
+  },
   orgs: { aliases: ['org'], summary: 'List your organizations and choose one', fallback: 'list' },
   prs: { aliases: ['pr'], summary: 'List pull requests and approve forks', fallback: 'list' },
   ssh: {

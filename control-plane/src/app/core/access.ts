@@ -14,6 +14,8 @@ import { findTask, type Task } from '../../store/deployments/tasks.ts'
 import type { Db } from '../../store/engine/db.ts'
 import { type Backup, findBackup } from '../../store/environments/backups.ts'
 import { type Environment, findEnvironment } from '../../store/environments/environments.ts'
+import { type Channel, findChannel } from '../../store/notices/channels.ts'
+import { findNotice, type NoticeRow } from '../../store/notices/notices.ts'
 import { listUserNames } from '../../store/people/people.ts'
 import { findProject, type Project } from '../../store/projects/projects.ts'
 import { findServer, listServersById, type Server } from '../../store/servers/servers.ts'
@@ -174,6 +176,20 @@ export const loadBackup = async (
   id: number,
   permission: Permission,
 ): Promise<Backup> => allowed(await findBackup(db, id), caller, permission)
+
+export const loadChannel = async (
+  db: Db,
+  caller: Caller,
+  id: number,
+  permission: Permission,
+): Promise<Channel> => allowed(await findChannel(db, id), caller, permission)
+
+export const loadNotice = async (
+  db: Db,
+  caller: Caller,
+  id: number,
+  permission: Permission,
+): Promise<NoticeRow> => allowed(await findNotice(db, id), caller, permission)
 
 /** Organizations whose rows a list may show. */
 export function readableOrganizations(caller: Caller): number[] {

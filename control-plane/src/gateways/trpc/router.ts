@@ -10,6 +10,7 @@ import { artifactRouter } from './files/artifact.ts'
 import { deliveryRouter, pullRequestRouter } from './forges/delivery.ts'
 import { adminRouter } from './installation/admin.ts'
 import { auditRouter } from './installation/audit.ts'
+import { channelRouter } from './notices/channel.ts'
 import { sessionRouter } from './people/login.ts'
 import { me } from './people/me.ts'
 import { invitationRouter, memberRouter } from './people/member.ts'
@@ -32,6 +33,7 @@ export const appRouter = router({
   server: serverRouter,
   project: projectRouter,
   registry: registryRouter,
+  channel: channelRouter,
   delivery: deliveryRouter,
   pullRequest: pullRequestRouter,
   backup: backupRouter,

@@ -33,6 +33,7 @@ import { agentUpdates } from '../migrations/0031-0040/0032-agent-updates.ts'
 import { volumeBackups } from '../migrations/0031-0040/0033-volume-backups.ts'
 import { sharedServers } from '../migrations/0031-0040/0034-shared-servers.ts'
 import { taskRequests } from '../migrations/0031-0040/0036-task-requests.ts'
+import { notices } from '../migrations/0031-0040/0040-notices.ts'
 import type { Schema } from '../schema.ts'
 import type { Engine } from './db.ts'
 import type { Migration, Types } from './migration.ts'
@@ -70,6 +71,7 @@ const MIGRATIONS: readonly Migration[] = [
   volumeBackups,
   sharedServers,
   taskRequests,
+  notices,
 ]
 export const MIGRATION_NAMES: readonly string[] = MIGRATIONS.map(({ name }) => name)
 

@@ -1,6 +1,7 @@
 // Ends an environment or a project. The row stays, because tasks and audit reference it; all secrets and hostnames are
 // deleted.
 import type { Db } from '../engine/db.ts'
+import { deleteNoticesOfProject } from '../notices/notices.ts'
 import { markServerBackupsRemoved } from './backups.ts'
 
 export async function closeEnvironment(db: Db, id: number, now: number): Promise<void> {
@@ -37,6 +38,7 @@ export async function closeEnvironment(db: Db, id: number, now: number): Promise
 export async function closeProject(db: Db, id: number, now: number): Promise<void> {
   await db.deleteFrom('projectServers').where('projectId', '=', id).execute()
   await db.deleteFrom('registries').where('projectId', '=', id).execute()
+  await deleteNoticesOfProject(db, id)
   await db
     .updateTable('projects')
     .set({

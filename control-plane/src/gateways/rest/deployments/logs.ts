@@ -1,6 +1,5 @@
 // Serves the raw log of any task within retention: whole, in ranges, by lines, by phase or step, as JSON lines, or
 // followed until it is complete. Bytes are as the agent masked and sent them.
-import type { ServerResponse } from 'node:http'
 import { Readable } from 'node:stream'
 import { AppError, isFinished, REST } from '@berth/shared'
 import { IdParams, LogLine, LogQuery } from '@berth/shared/api'
@@ -8,11 +7,12 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import { logTopic, taskTopic } from '../../../app/core/transaction.ts'
 import { awaitLog, type LogView, openTaskLog, refreshLog } from '../../../app/deployments/logs.ts'
-import { authenticate } from '../../../app/people/callers.ts'
 import type { Context } from '../../../context.ts'
 import { parseRange } from '../../../domain/core/byte-range.ts'
-import { Admission, askOrganization } from '../../../notifications/admission.ts'
+import { LIVE } from '../../../limits/browser.ts'
+import type { Admission } from '../../../notifications/admission.ts'
 import { type Api, callerOf } from '../http/api.ts'
+import { admissionOf, OpenStreams, onceClosed } from '../http/streams.ts'
 import { stripAnsi, writeNdjson } from './log-text.ts'
 
 const LOG_TEXT = {
@@ -22,8 +22,10 @@ const LOG_TEXT = {
   },
 }
 
+const FOLLOWERS = { perUser: REST.followStreams, most: LIVE.listeners }
+
 export function logRoutes(api: Api, ctx: Context): void {
-  const followers = new Map<number, number>()
+  const followers = new OpenStreams(FOLLOWERS, 'followed logs')
   api.get(
     '/api/tasks/:id/log',
     {
@@ -55,7 +57,7 @@ export function logRoutes(api: Api, ctx: Context): void {
       reply.header('x-content-type-options', 'nosniff')
       reply.type(ndjson ? 'application/x-ndjson' : 'text/plain; charset=utf-8')
       if (request.query.follow === 'true') {
-        const release = admitFollower(followers, caller.userId)
+        const release = followers.admit(caller.userId)
         const gone = new AbortController()
         // not in the generator, which never runs if its reader left before it began
         onceClosed(reply.raw, () => {
@@ -92,35 +94,6 @@ const isPlain = (q: LogQuery): boolean =>
   q.ansi !== 'strip' &&
   q.phase === undefined &&
   q.step === undefined
-
-/** Limits open streams per user; the next one is refused with `rate_limited`. */
-function admitFollower(followers: Map<number, number>, userId: number): () => void {
-  const open = followers.get(userId) ?? 0
-  if (open >= REST.followStreams) {
-    throw new AppError('rate_limited', `You follow ${open} logs already; close one.`)
-  }
-  followers.set(userId, open + 1)
-  return () => {
-    const left = (followers.get(userId) ?? 1) - 1
-    if (left > 0) followers.set(userId, left)
-    else followers.delete(userId)
-  }
-}
-
-/** A stream outlives its authentication, so access is checked again while it runs, as for subscriptions. */
-function admissionOf(ctx: Context, request: FastifyRequest): Admission {
-  if (!request.who) throw new AppError('token_missing', 'A bearer token is needed.')
-  const { authorization, 'x-service-organization': organization } = request.headers
-  const from = { address: request.ip, requestId: request.id }
-  const again = async () =>
-    askOrganization(await authenticate(ctx, authorization, from), organization)
-  return new Admission(ctx, request.who, again, () => {})
-}
-
-function onceClosed(response: ServerResponse, then: () => void): void {
-  if (response.destroyed || response.closed) then()
-  else response.once('close', then)
-}
 
 // ------------------------------------------------------------------------------------------- byte ranges
 

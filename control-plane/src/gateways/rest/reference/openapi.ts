@@ -48,6 +48,8 @@ const TAGS: Record<string, string> = {
   tasks: 'Deployments, removals and actions, with their logs.',
   servers: 'Machines that run an agent.',
   organizations: 'Organizations, members, invitations and their audit log.',
+  channels: 'Where notifications go, by which rules, and what was sent.',
+  events: 'A stream of what happens, so that integrations need not poll.',
   tokens: 'Access tokens of the caller.',
   oauth: 'Device login of clients (RFC 8628), refresh and revocation. No bearer token.',
   admin: 'For platform administrators.',
@@ -60,6 +62,7 @@ const TAG_OF: Record<string, string> = {
   health: 'platform',
   setup: 'platform',
   invitations: 'organizations',
+  notifications: 'channels',
   'openapi.json': 'documents',
   docs: 'documents',
 }
