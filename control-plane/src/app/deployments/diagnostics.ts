@@ -2,6 +2,7 @@
 // log, explained by domain/. Read-only. If the log is past its retention, only the failure's own sentence is left.
 import { DIAGNOSTICS, isFinished } from '@berth/shared'
 import type { Failure, Hint } from '@berth/shared/api'
+import { StepState } from '@berth/shared/wire'
 import type { Context } from '../../context.ts'
 import type { Caller } from '../../domain/core/access.ts'
 import {
@@ -128,7 +129,7 @@ export interface TaskDiagnosticsView extends Omit<Explained, 'failure' | 'output
   supersededBy: Task | undefined
 }
 
-/** What there is to know about one task, whatever its type and state. */
+/** What there is to know about one task of any type and state. */
 export async function diagnoseTask(
   ctx: Context,
   caller: Caller,
@@ -148,12 +149,15 @@ export async function diagnoseTask(
     const step = view.steps.find(({ stepId }) => stepId === explained.failure.step)
     return { view, summary, step, ...explained, supersededBy }
   }
-  const step = view.steps.findLast(({ firstLogSeq }) => firstLogSeq !== null)
+  const open = view.steps.findLast(({ state }) => state === StepState.RUNNING)
+  const step = open ?? view.steps.findLast(({ firstLogSeq }) => firstLogSeq !== null)
+  // a step says only at its end where its output is
+  const logged = open ? { ...open, firstLogSeq: open.firstLogSeq ?? 1, lastLogSeq: null } : step
   const attempt =
     view.attempt && isFinished(task.status)
       ? await awaitLog(ctx, view.attempt, () => false)
       : view.attempt
-  const shown = await readEnd(ctx, attempt, step, lines).catch(orNothing)
+  const shown = await readEnd(ctx, attempt, logged, lines).catch(orNothing)
   return {
     view,
     summary,

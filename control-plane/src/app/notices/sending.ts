@@ -148,6 +148,7 @@ export async function recordSent(
     await updateChannel(c.db, channel.id, { error: failed.error })
     return
   }
+  if (row.status !== 'waiting') return // skipped while it was being sent
   const { nextAt, refused, isBroken } = judgeFailure(failed, {
     tries,
     refused: channel.refused,

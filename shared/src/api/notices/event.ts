@@ -1,8 +1,8 @@
 // The public stream of events: what integrations read instead of polling.
 import { z } from 'zod'
-import { PUBLIC_EVENTS } from '../limits/notices.ts'
-import { TASK_STATUSES } from '../task.ts'
-import { Id, IdParams, Time } from './fields.ts'
+import { PUBLIC_EVENTS } from '../../limits/notices.ts'
+import { TASK_STATUSES } from '../../task.ts'
+import { Id, IdParams, Time } from '../fields.ts'
 
 /** Every type of event with its meaning. Other types of the bus are not public. */
 export const EVENT_TYPES = {

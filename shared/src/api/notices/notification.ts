@@ -1,14 +1,14 @@
 // Channels to which notifications go, the rules that choose them, and the ledger of what was sent. Addresses of
 // incoming webhooks and signing secrets are written, never read.
 import { z } from 'zod'
-import { NOTIFICATIONS } from '../limits/notices.ts'
+import { NOTIFICATIONS } from '../../limits/notices.ts'
 import {
   CHANNEL_KINDS,
   HAPPENING_NAMES,
   NOTICE_ENVIRONMENTS,
   NOTIFICATION_STATUSES,
-} from '../notices.ts'
-import { Id, IdParams, Paging, Person, Time } from './fields.ts'
+} from '../../notices.ts'
+import { Id, IdParams, Paging, Person, Time } from '../fields.ts'
 
 const about = <T extends z.ZodType>(schema: T, description: string, example: unknown): T =>
   schema.meta({ description, examples: [example] }) as T
