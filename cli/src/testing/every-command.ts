@@ -226,20 +226,20 @@ export const ROWS: Record<string, Row> = {
   },
   'notify list': {
     pipe: /^4\tteam-chat\tslack\thooks\.slack\.com\tok\t/,
-    shown: /team-chat +slack +hooks\.slack\.com +ok .*deployment\.failed of protected environments/,
+    shown: /team-chat +slack +hooks\.slack\.com +ok/,
     exits: [[0, SHOP]],
   },
   'notify add': {
-    args: ['slack', 'team-chat', '--on', 'failed,server', '--url-stdin'],
+    args: ['slack', '--name', 'team-chat', '--on', 'failed,server', '--url-stdin'],
     pipe: /^4\n$/,
     shown: /team-chat gets notifications at hooks\.slack\.com/,
     changes: 'POST /api/organizations/1/channels',
     exits: [
-      [0, ['email', 'ops', '--to', 'ops@example.com', ...SHOP, '--environments', 'preview']],
-      [2, ['email', 'ops']],
-      [2, ['fax', 'ops']],
-      [2, ['slack', 'team-chat']],
-      [2, ['slack', 'team-chat', '--on', 'sandwich', '--url-stdin']],
+      [0, ['email', '--to', 'ops@example.com', ...SHOP, '--environments', 'preview']],
+      [2, ['email']],
+      [2, ['fax']],
+      [2, ['slack']],
+      [2, ['slack', '--on', 'sandwich', '--url-stdin']],
     ],
   },
   'notify edit': {
@@ -247,10 +247,7 @@ export const ROWS: Record<string, Row> = {
     pipe: /^4\n$/,
     shown: /team-chat sends deployment\.failed of protected environments/,
     changes: 'PATCH /api/channels/4',
-    exits: [
-      [2, ['team-chat']],
-      [5, ['elsewhere', '--on', 'all']],
-    ],
+    exits: [[5, ['elsewhere', '--on', 'all']]],
   },
   'notify test': {
     args: ['team-chat'],
@@ -263,7 +260,6 @@ export const ROWS: Record<string, Row> = {
     args: ['team-chat', '--status', 'delivered'],
     pipe: /^41\tdelivered\tdeployment\.failed\tshop \/ pr-42: deployment failed\t/,
     shown: /41 +✓ +shop \/ pr-42: deployment failed/,
-    exits: [[2, ['team-chat', '--limit', 'x']]],
   },
   'notify replay': {
     args: ['41'],
@@ -290,10 +286,7 @@ export const ROWS: Record<string, Row> = {
     pipe: /^8231\t2026-11-15T09:12:30Z\ttask\.succeeded\tproject 12, environment 101, task 813, running\n$/,
     shown: /2026-11-15T09:12:30Z {2}task\.succeeded +project 12/,
     json: 'lines',
-    exits: [
-      [0, HERE],
-      [2, ['--limit', 'all']],
-    ],
+    exits: [[0, HERE]],
   },
   'projects delete': {
     args: ['shop', '--confirm', 'shop'],
@@ -504,7 +497,15 @@ export const ROWS: Record<string, Row> = {
     changes: 'POST /api/servers/2/ssh',
     exits: [[2, [...HERE, '--server', 'fra-1', '--public-key', '/nonexistent']]],
   },
-  diagnose: { args: HERE, pipe: /^No deployment of pr-42 has failed\.\n$/, shown: /No deployment/ },
+  diagnose: {
+    args: HERE,
+    pipe: /^No deployment of pr-42 has failed\.\n$/,
+    shown: /No deployment/,
+    exits: [
+      [0, ['--task', '813']],
+      [2, ['--task', 'newest']],
+    ],
+  },
   'server list': { pipe: /^2\tfra-1\tonline\t/, shown: /● online/ },
   'server show': { args: ['fra-1'], pipe: /^id\t2\n/, shown: /Debian 13/ },
   'server add': {

@@ -139,7 +139,7 @@ async function performList(_: unknown, context: Context): Promise<ExitCode> {
       one.last_delivered_at ?? '',
       one.rules.map(describeRule).join('; '),
     ],
-    empty: 'No channels yet: berth notify add slack NAME',
+    empty: 'No channels yet: berth notify add slack',
   })
   for (const { name, broken_at, error } of items) {
     if (!broken_at) continue
@@ -167,7 +167,7 @@ function parseAdd({ args, flags }: Invocation): AddOptions {
   }
   if (kind !== 'email' && recipients.length > 0) throw usage('--to is only for e-mail channels')
   const fromStdin = flagOn(flags, 'urlStdin')
-  return { kind, name: args[1] ?? kind, recipients, fromStdin, ...parseChosen(flags) }
+  return { kind, name: flagText(flags, 'name') ?? kind, recipients, fromStdin, ...parseChosen(flags) }
 }
 
 async function performAdd(options: AddOptions, context: Context): Promise<ExitCode> {
@@ -304,9 +304,13 @@ async function performTest({ word }: { word: string }, context: Context): Promis
   if (screen.json) await screen.printJson(raw)
   else {
     for (const one of value) {
-      const to = one.recipient ?? name
-      const line = `${MARKS[one.status]} ${to}: ${one.status === 'delivered' ? 'delivered' : resultOf(one)}`
-      await screen.print(cleanText(screen.human ? line : `${one.status}\t${to}\t${resultOf(one)}`))
+      const [to, result] = [cleanText(one.recipient ?? name), cleanText(resultOf(one))]
+      const words = one.status === 'delivered' ? 'delivered' : result
+      await screen.print(
+        screen.human
+          ? `${MARKS[one.status]} ${to}: ${words}`
+          : [one.status, to, result].join('\t'),
+      )
     }
   }
   return isDelivered ? EXIT.done : EXIT.error
