@@ -261,4 +261,26 @@ describe.each(ENGINES)('rules and channels on %s', (engine) => {
     expect(await f.ledger(made.id, '?status=skipped')).toEqual([])
     expect((await f.channel(made.id)).waiting).toBe(NOTICES.waiting)
   })
+
+  test('the OpenAPI document has a sentence and an example for every field and parameter', async () => {
+    interface Described {
+      description?: string
+      examples?: unknown[]
+    }
+    const { body } = await f.platform.cp.call<{
+      components: { schemas: Record<string, { properties: Record<string, Described> }> }
+      paths: Record<string, Record<string, { parameters?: (Described & { name?: string; schema?: Described })[] }>>
+    }>('GET', '/api/openapi.json')
+    const names = ['Channel', 'ChannelMade', 'ChannelCreate', 'Notification', 'PublicEvent', 'TaskDiagnostics']
+    const silent = names.flatMap((name) =>
+      Object.entries(body.components.schemas[name]?.properties ?? { missing: {} })
+        .filter(([, one]) => !one.description || !one.examples)
+        .map(([field]) => `${name}.${field}`),
+    )
+    expect(silent).toEqual([])
+    const asked = body.paths['/api/events']?.get?.parameters ?? []
+    const named = asked.filter(({ name }) => name !== undefined)
+    expect(named.length).toBeGreaterThanOrEqual(5)
+    expect(named.filter((one) => !(one.description ?? one.schema?.description))).toEqual([])
+  })
 })

@@ -84,9 +84,9 @@ function slackBody(message: Message): object {
 
 const COLOURS: Record<Tone, number> = { bad: 0xd1_34_38, good: 0x2f_9e_44, neutral: 0x86_8e_96 }
 
-/** A backslash before everything that Markdown reads. */
+/** A backslash before everything that Markdown reads; each chat shows the backslash before other characters. */
 const escapeMarkdown = (text: string): string =>
-  text.replaceAll(/[\\`*_~|<>[\](){}#+\-.!:@]/g, (mark) => `\\${mark}`)
+  text.replaceAll(/[\\`*_~|>[\](){}#+\-.!]/g, (mark) => `\\${mark}`)
 
 /** Shown as it is; a fence inside would end the block. */
 const codeBlock = (text: string): string => `\`\`\`\n${text.replaceAll('`', 'ˋ')}\n\`\`\``
@@ -154,7 +154,7 @@ function teamsBody(message: Message): object {
 
 /** Mattermost reads mentions from the text of an incoming webhook, escaped or not, so a blank of no width breaks them. */
 const mattermostText = (text: string): string =>
-  escapeMarkdown(text).replaceAll(/\\?@/g, '@\u200b').replaceAll('\\~', '~\u200b')
+  escapeMarkdown(text).replaceAll('@', '@\u200b').replaceAll('\\~', '~\u200b')
 
 function mattermostBody(message: Message): object {
   const output = message.output ? [codeBlock(message.output.replaceAll('@', '@\u200b'))] : []
