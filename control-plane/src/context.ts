@@ -13,6 +13,7 @@ import type { Quotas } from './identity/quotas.ts'
 import type { Authority } from './keys/authority.ts'
 import type { SecretStore } from './keys/secret-store.ts'
 import type { SshSigners } from './keys/ssh-signers.ts'
+import type { Mailer } from './mail/mail.ts'
 import type { Metrics } from './monitoring/metrics.ts'
 import type { Traces } from './monitoring/traces.ts'
 import type { EventFeed } from './notifications/feed.ts'
@@ -53,8 +54,9 @@ export interface Context {
   quotas: Quotas
   /** What browsers may download in the next minute. */
   tickets: DownloadTickets
-  /** Repositories and their forges. */
+  /** Repositories, their forges, and receivers of notifications. */
   outbound: Outbound
+  mailer: Mailer
   /** Random per start; a session row with another id belongs to an earlier process. */
   replicaId: string
   startedAt: number

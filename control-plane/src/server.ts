@@ -25,6 +25,7 @@ import {
   openInstallation,
   renewSetupToken,
 } from './app/installation/setup.ts'
+import { startNotices } from './app/notices/sending.ts'
 import { finishResets } from './app/people/browser-sign-in.ts'
 import { startMailing } from './app/people/mailing.ts'
 import { advanceRollouts, upgradeAfterStart } from './app/servers/rollouts.ts'
@@ -59,6 +60,8 @@ import { auditRoutes } from './gateways/rest/installation/audit.ts'
 import { dashboardRoutes } from './gateways/rest/installation/dashboard.ts'
 import { monitoringRoutes } from './gateways/rest/installation/monitoring.ts'
 import { openRoutes } from './gateways/rest/installation/open.ts'
+import { channelRoutes } from './gateways/rest/notices/channels.ts'
+import { eventRoutes } from './gateways/rest/notices/events.ts'
 import { authRoutes, deviceRoutes } from './gateways/rest/people/auth.ts'
 import { invitationRoutes, openInvitationRoutes } from './gateways/rest/people/invitations.ts'
 import { meRoutes } from './gateways/rest/people/me.ts'
@@ -198,6 +201,7 @@ async function startWith(
     quotas: new Quotas(config, time),
     tickets: new DownloadTickets(time),
     outbound: new Outbound(config, resolve),
+    mailer: openMailer(config.mail, join(config.dataDir, 'mail'), options.print ?? (() => {})),
     replicaId,
     startedAt: time.now(),
     baseUrl: config.baseUrl,
@@ -226,8 +230,8 @@ async function startWith(
   await nameHolder(ctx)
   await upgradeAfterStart(ctx)
   const stopTicking = startTicking(ctx)
-  const mailer = openMailer(config.mail, join(config.dataDir, 'mail'), options.print ?? (() => {}))
-  const stopMailing = startMailing(ctx, mailer)
+  const stopMailing = startMailing(ctx, ctx.mailer)
+  const stopNotices = startNotices(ctx)
   if (config.mail.kind === 'none') logger.warn(NO_MAIL)
   const stopRounds = await startRounds(ctx)
   const stopBackups = await startBackups(ctx)
@@ -240,10 +244,12 @@ async function startWith(
     certified: certified ?? Promise.resolve(),
     setupToken: (await isSetupDone(db)) ? undefined : await renewSetupToken(db),
     async close() {
-      ctx.outbound.close() // first, so that requests to forges stop waiting
+      const notices = stopNotices() // before its requests are broken off, so that they do not count as failed
+      ctx.outbound.close() // early, so that requests to forges stop waiting
       await stopRounds()
       await stopBackups()
       await stopTicking()
+      await notices
       await stopMailing()
       await sockets.close()
       await http.close()
@@ -338,6 +344,8 @@ function mountRoutes(http: Api, ctx: Context): void {
     auditRoutes(api, ctx)
     registryRoutes(api, ctx)
     forgeRoutes(api, ctx)
+    channelRoutes(api, ctx)
+    eventRoutes(api, ctx)
     repositoryRoutes(api, ctx)
     sshRoutes(api, ctx)
   })

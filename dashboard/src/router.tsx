@@ -109,6 +109,7 @@ const tree = root.addChildren([
     page('/servers/$id', () => import('./pages/servers/server.tsx'), 'ServerPage'),
     page('/org/members', () => import('./pages/people/members.tsx'), 'Members'),
     page('/org/settings', () => import('./pages/people/organization.tsx'), 'OrganizationSettings'),
+    page('/org/notifications', () => import('./pages/notices/notifications.tsx'), 'Notifications'),
     page('/org/audit', () => import('./pages/installation/audit.tsx'), 'Audit'),
     page('/account', () => import('./pages/people/account.tsx'), 'Account'),
     page('/account/tokens', () => import('./pages/people/tokens.tsx'), 'Tokens'),

@@ -6,11 +6,12 @@ const few = { kills: 3, pauses: 0, environments: 2, seed: 7, say: () => {} }
 const bound = 300_000
 
 test(
-  'the control plane is killed: nothing lost, nothing started twice, logs byte for byte',
+  'the control plane is killed: nothing lost, nothing started twice, logs byte for byte, each deployment told once and in order',
   async () => {
     const verdict = await runChaos({ ...few, what: 'control-plane' })
     expect(verdict.details).toEqual([])
     expect(verdict.identical).toBe(verdict.tasks)
+    expect(verdict.notices.notified).toBe(verdict.tasks)
   },
   bound,
 )
@@ -31,6 +32,16 @@ test(
     const build = BREAKS['forgets-deployments'] ?? {}
     const verdict = await runChaos({ ...few, kills: 1, what: 'control-plane', build })
     expect(countViolations(verdict)).toBeGreaterThan(0)
+  },
+  bound,
+)
+
+test(
+  'a build that forgets notifications is caught',
+  async () => {
+    const build = BREAKS['forgets-notices'] ?? {}
+    const verdict = await runChaos({ ...few, kills: 2, what: 'control-plane', build })
+    expect(verdict.notices.missing).toBeGreaterThan(0)
   },
   bound,
 )

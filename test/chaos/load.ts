@@ -4,6 +4,7 @@ import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'n
 import { join } from 'node:path'
 import type { Environment, Task } from '@berth/shared/api'
 import { ApiError, type Fixture, until } from '../fixtures/server/installation.ts'
+import { type NoticeVerdict, NoticeWatch } from './notices.ts'
 
 const SERVICE_FILE = `manual:
   deploy:
@@ -32,6 +33,8 @@ export interface Verdict {
   startedTwice: number
   identical: number
   different: number
+  /** What a receiver outside heard of the deployments. */
+  notices: NoticeVerdict
   details: string[]
 }
 
@@ -41,6 +44,7 @@ export class Load {
   readonly #environments: number[] = []
   readonly #acknowledged = new Set<number>()
   #projectId = 0
+  #notices: NoticeWatch | undefined
   #stopping = false
   #loops: Promise<void>[] = []
 
@@ -59,6 +63,7 @@ export class Load {
     const files = { '.service.yml': SERVICE_FILE, 'write.sh': WRITE }
     const project = await fixture.project('chaos', fixture.repository('chaos', files))
     load.#projectId = project.id
+    load.#notices = await NoticeWatch.start(fixture)
     for (let i = 1; i <= environments; i++) {
       const made = await fixture.environment(project.id, `e${i}`, { ORACLE: load.#oracle })
       load.#environments.push(made.id)
@@ -122,10 +127,15 @@ export class Load {
         tasks.push(task ?? (await this.#fixture.get<Task>(`/api/tasks/${taskId}`)))
       }
     }
-    return this.#count(tasks)
+    const notices = await this.#notices?.judge(tasks, waitMs)
+    await this.#notices?.close()
+    return this.#count(tasks, notices)
   }
 
-  async #count(tasks: Task[]): Promise<Verdict> {
+  async #count(
+    tasks: Task[],
+    { details = [], ...notices }: Partial<Awaited<ReturnType<NoticeWatch['judge']>>> = {},
+  ): Promise<Verdict> {
     const starts = new Map<number, number>()
     const file = join(this.#oracle, 'starts')
     for (const line of existsSync(file) ? readFileSync(file, 'utf8').split('\n') : []) {
@@ -137,7 +147,8 @@ export class Load {
       startedTwice: 0,
       identical: 0,
       different: 0,
-      details: [],
+      notices: { notified: 0, missing: 0, doubled: 0, disordered: 0, ...notices },
+      details: [...details],
     }
     const known = new Set(tasks.map((t) => t.id))
     for (const id of this.#acknowledged) {

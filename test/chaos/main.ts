@@ -71,7 +71,8 @@ async function chaosProcess(what: 'control-plane' | 'agent'): Promise<number> {
   const faults = what === 'agent' ? `${kills} kills and ${pauses} pauses` : `${kills} kills`
   console.log(
     `${what}: ${faults}, ${v.tasks} tasks: ${v.lost} lost, ${v.startedTwice} started twice, ` +
-      `${v.identical} logs identical, ${v.different} different: ${violations === 0 ? 'ok' : 'VIOLATED'}`,
+      `${v.identical} logs identical, ${v.different} different, ${v.notices.notified} notifications: ` +
+      `${v.notices.missing} lost, ${v.notices.doubled} doubled, ${v.notices.disordered} out of order: ${violations === 0 ? 'ok' : 'VIOLATED'}`,
   )
   return violations === 0 ? 0 : 1
 }

@@ -7,6 +7,7 @@ import { Load, type Verdict } from './load.ts'
 export const BREAKS: Record<string, FixtureOptions> = {
   'forgets-deployments': { controlPlane: 'test/chaos/broken-control-plane.ts' },
   'forgets-unknown-attempts': { controlPlane: 'test/chaos/forgetful-control-plane.ts' },
+  'forgets-notices': { controlPlane: 'test/chaos/forgets-notices.ts' },
   'no-journal': { agent: 'test/chaos/broken-agent.ts', env: { BERTH_BREAK: 'no-journal' } },
   'no-claim': { agent: 'test/chaos/broken-agent.ts', env: { BERTH_BREAK: 'no-claim' } },
 }
@@ -40,7 +41,8 @@ async function kill(child: ChildProcess | undefined): Promise<void> {
   await gone
 }
 
-export const countViolations = (v: Verdict): number => v.lost + v.startedTwice + v.different
+export const countViolations = ({ lost, startedTwice, different, notices }: Verdict): number =>
+  lost + startedTwice + different + notices.missing + notices.doubled + notices.disordered
 
 export async function runChaos(plan: ChaosPlan): Promise<Verdict> {
   const { what, kills, say } = plan

@@ -1,12 +1,14 @@
 // What the specification promises about failed deployments: diagnostics, their output, and logs of any age. On both
 // databases. Titles are sentences of the specification where it has one.
-import type { Diagnostics, Environment } from '@berth/shared/api'
+import type { Diagnostics, Environment, TaskDiagnostics } from '@berth/shared/api'
 import { FailureCode } from '@berth/shared/wire'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { expireLogs } from '../../control-plane/src/app/deployments/logs.ts'
+import { makePerson } from '../fixtures/platform/dashboard-client.ts'
 import { ENGINES } from '../fixtures/platform/engines.ts'
 import { Platform } from '../fixtures/platform/platform.ts'
 import type { Script } from '../fixtures/platform/scripted-executor.ts'
+import { until } from '../fixtures/server/installation.ts'
 
 const A = 'a'.repeat(40)
 const B = 'b'.repeat(40)
@@ -360,5 +362,113 @@ describe.each(ENGINES)('diagnostics on %s', (engine) => {
     p.cp.token = token
     expect((await p.cp.call('GET', '/api/environments/999999/diagnostics')).status).toBe(404)
     expect((await p.cp.call('GET', '/api/projects/999999/tasks')).status).toBe(404)
+  })
+
+  describe('of any one task', () => {
+    const of = async (id: number, query = '') => {
+      const answer = await p.cp.call<TaskDiagnostics>('GET', `/api/tasks/${id}/diagnostics${query}`)
+      expect(answer.status).toBe(200)
+      return answer.body
+    }
+
+    test('failed: the step, its output, the causes and the difference from the last success', async () => {
+      const good = await succeed(A)
+      const bad = await fail('one\nENOSPC: No space left on device\n', B)
+      expect(await of(bad)).toMatchObject({
+        task_id: bad,
+        type: 'deploy',
+        status: 'failed',
+        summary: '`make` exited with 2.',
+        step: { title: 'Play' },
+        failure: { exit_code: 2 },
+        output: 'one\nENOSPC: No space left on device',
+        output_complete: true,
+        hints: [{ code: 'disk_full' }, { code: 'commit_changed' }],
+        since_last_success: { task_id: good },
+        superseded_by: null,
+      })
+      expect((await of(bad, '?lines=1')).output).toBe('ENOSPC: No space left on device')
+      const again = await succeed(A)
+      expect((await of(bad)).superseded_by).toEqual({ id: again, status: 'succeeded' })
+    })
+
+    test('succeeded: the end of its output', async () => {
+      const id = await play((a) => {
+        a.say('all is well\n')
+        a.succeed()
+      })
+      expect(await of(id)).toMatchObject({
+        status: 'succeeded',
+        summary: 'It succeeded.',
+        failure: null,
+        output: 'all is well',
+        hints: [],
+      })
+    })
+
+    test('queued, then canceled: what it waits for, and that a user ended it', async () => {
+      p.killAgent()
+      const { body } = await p.deploy(environment.id)
+      expect(await of(body.id)).toMatchObject({
+        status: 'queued',
+        summary: expect.stringMatching(/^It waits\. ./),
+        output: null,
+        output_complete: false,
+      })
+      await p.cp.call('POST', `/api/tasks/${body.id}/cancel`)
+      expect(await of(body.id)).toMatchObject({
+        status: 'canceled',
+        summary: 'A user canceled it.',
+        step: null,
+        output: null,
+      })
+    })
+
+    test('running: what it wrote so far', async () => {
+      let go = (): void => {}
+      const held = new Promise<void>((resolve) => {
+        go = resolve
+      })
+      p.executor.script = async (a) => {
+        a.say('so far\n')
+        await held
+        a.succeed()
+      }
+      const { body } = await p.deploy(environment.id)
+      const shown = await until('its output', async () => {
+        const now = await of(body.id)
+        return now.output === null ? undefined : now
+      })
+      expect(shown).toMatchObject({ status: 'running', output: 'so far', output_complete: false })
+      go()
+      await p.settled(body.id)
+    })
+
+    test('a failed removal, and one whose log is past its retention', async () => {
+      await succeed()
+      p.executor.script = (a) => {
+        a.say('umount: target is busy\n')
+        a.fail('The folder cannot be removed.')
+      }
+      const { body } = await p.cp.call<{ id: number }>('DELETE', `/api/environments/${environment.id}`)
+      await p.settled(body.id)
+      expect(await of(body.id)).toMatchObject({
+        type: 'destroy',
+        status: 'failed',
+        output: 'umount: target is busy',
+        since_last_success: null,
+      })
+      await p.cp.advance(90 * 86_400_000)
+      await expireLogs(p.cp.running.ctx)
+      expect(await of(body.id)).toMatchObject({ output: 'The folder cannot be removed.' })
+    })
+
+    test('of another organization does not exist', async () => {
+      const id = await succeed()
+      const stranger = await makePerson(p.cp, 'stranger')
+      const headers = { authorization: `Bearer ${stranger.token}` }
+      const path = `/api/tasks/${id}/diagnostics`
+      expect((await p.cp.call('GET', path, undefined, headers)).status).toBe(404)
+    })
   })
 })

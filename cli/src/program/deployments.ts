@@ -206,9 +206,16 @@ export const DEPLOYMENTS: readonly CommandSpec[] = [
   },
   {
     path: 'diagnose',
-    summary: 'Explain why the last failed deployment failed',
-    flags: [{ flags: '--lines <n>', summary: 'Maximum lines of output (default 200)' }],
-    examples: ['berth diagnose -e pr-42', 'berth diagnose -e pr-42 --json'],
+    summary: 'Explain why the last failed deployment failed, or what became of any task',
+    flags: [
+      { flags: '--task <id>', summary: 'This task, of any type and state' },
+      { flags: '--lines <n>', summary: 'Maximum lines of output (default 200)' },
+    ],
+    examples: [
+      'berth diagnose -e pr-42',
+      'berth diagnose -e pr-42 --json',
+      'berth diagnose --task 813',
+    ],
     load: async () => (await import('../commands/deployments/diagnose.ts')).diagnose,
   },
   {

@@ -5,6 +5,7 @@ import { DEPLOYMENTS } from './deployments.ts'
 import { ENVIRONMENTS } from './environments.ts'
 import { MCP } from './mcp.ts'
 import { MEMBERS } from './members.ts'
+import { NOTICES } from './notices.ts'
 import { PEOPLE } from './people.ts'
 import { PROJECTS } from './projects.ts'
 import { SERVERS } from './servers.ts'
@@ -18,6 +19,7 @@ export const COMMANDS: readonly CommandSpec[] = [
   ...DEPLOYMENTS,
   ...SERVERS,
   ...ACCESS,
+  ...NOTICES,
   ...CONFIG,
   ...MCP,
   {

@@ -89,6 +89,11 @@ export const GROUPS: Readonly<Record<string, GroupSpec>> = {
     summary: 'List, choose and remove control planes',
     fallback: 'list',
   },
+  notify: {
+    aliases: ['notifications'],
+    summary: 'Send notifications to e-mail, chats and webhooks',
+    fallback: 'list',
+  },
   orgs: { aliases: ['org'], summary: 'Manage organizations and choose one', fallback: 'list' },
   prs: { aliases: ['pr'], summary: 'List pull requests and approve forks', fallback: 'list' },
   ssh: {

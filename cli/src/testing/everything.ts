@@ -27,6 +27,13 @@ import {
   task,
 } from './samples.ts'
 import {
+  channel,
+  channelMade,
+  notification,
+  publicEvent,
+  taskDiagnostics,
+} from './samples-notices.ts'
+import {
   certificate,
   delivery,
   invitation,
@@ -162,6 +169,25 @@ function scriptSetUp(peer: Peer): void {
   peer.script('PUT /api/organizations/1/registries/ghcr.io', {
     json: registry({ from: 'organization' }),
   })
+  const channels = '/api/organizations/1/channels'
+  peer.script(`GET ${channels}`, { json: [channel()] })
+  peer.script(`POST ${channels}`, { status: 201, json: channelMade() })
+  peer.script('PATCH /api/channels/4', { json: channel() })
+  peer.script('DELETE /api/channels/4', { status: 204 })
+  peer.script('POST /api/channels/4/test', { json: [notification({ happening: 'test' })] })
+  peer.script('POST /api/channels/4/rotate_secret', {
+    json: channelMade({ secret: 'whsec_AAAA', previous_secret_until: '2026-11-16T09:12:30Z' }),
+  })
+  peer.script('GET /api/channels/4/notifications', { json: [notification()] })
+  peer.script('POST /api/notifications/41/replay', {
+    status: 202,
+    json: notification({ id: 42, status: 'waiting', replay_of: 41 }),
+  })
+  peer.script('GET /api/events', {
+    json: [publicEvent()],
+    headers: { 'berth-last-event-id': '8231' },
+  })
+  peer.script('GET /api/tasks/813/diagnostics', { json: taskDiagnostics() })
   peer.script('POST /api/projects/12/webhook_secret', { status: 201, json: secret })
   peer.script('POST /api/deliveries/5521/redeliver', { status: 202, json: delivery({ id: 5522 }) })
   peer.script('POST /api/servers', { status: 201, json: server({ status: 'pending' }) })

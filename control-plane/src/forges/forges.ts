@@ -12,6 +12,7 @@ import {
   repositoryPath,
 } from './clients/open.ts'
 import { Git } from './git.ts'
+import { type OutgoingRequest, type Received, sendRequest } from './requests.ts'
 
 /** The API of a forge, and the token for it. */
 export interface ForgePlace {
@@ -68,6 +69,16 @@ export class Outbound {
     if (!address) return undefined
     const access = { ...address, guard: this.#guard, token, signal: this.#stop.signal }
     return openForge(provider, access)
+  }
+
+  /** Sends one request to the receiver of a notification, under the same rules as to a forge. */
+  request(asked: Omit<OutgoingRequest, 'signal'>): Promise<Received> {
+    return sendRequest(this.#guard, { ...asked, signal: this.#stop.signal })
+  }
+
+  /** Throws OutboundRefusal if a request to this host would not be sent. */
+  async check(host: string): Promise<void> {
+    await this.#guard.check(host)
   }
 
   close(): void {

@@ -11,12 +11,16 @@ export interface OutgoingRequest {
   method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
   url: URL
   headers?: Record<string, string>
-  /** Sent as JSON. */
+  /** Sent as JSON; a Buffer is JSON already. */
   body?: unknown
   signal?: AbortSignal
+  /** Default: as for the API of a forge. */
+  timeoutMs?: number
+  /** The status is what counts: reads so much of the answer and waits for no more of it. */
+  firstBytes?: number
 }
 
-interface Received {
+export interface Received {
   status: number
   headers: IncomingMessage['headers']
   text: string
@@ -63,7 +67,9 @@ function perform(asked: OutgoingRequest, addresses: Address[]): Promise<Received
     reject(new RequestError(trouble, `${url.host} ${why}`))
     request.destroy()
   }
-  const body = asked.body === undefined ? undefined : Buffer.from(JSON.stringify(asked.body))
+  const { timeoutMs = FORGE_API.timeoutMs, firstBytes } = asked
+  const json = asked.body instanceof Buffer ? asked.body : JSON.stringify(asked.body)
+  const body = json === undefined ? undefined : Buffer.from(json)
   const send = url.protocol === 'https:' ? requestHttps : requestHttp
   const request = send(url, {
     method,
@@ -76,15 +82,21 @@ function perform(asked: OutgoingRequest, addresses: Address[]): Promise<Received
       ...asked.headers,
     },
   })
+  /** Set when the status is known and is all that the caller needs. */
+  let finishEarly: (() => void) | undefined
+  const breakOff = (trouble: RequestTrouble, why: string): void => {
+    finishEarly?.()
+    fail(trouble, why)
+  }
   const timer = setTimeout(
-    () => fail('timeout', `did not answer in ${FORGE_API.timeoutMs / 1_000} s.`),
-    FORGE_API.timeoutMs,
+    () => breakOff('timeout', `did not answer in ${timeoutMs / 1_000} s.`),
+    timeoutMs,
   )
   const onAbort = (): void => fail('unreachable', 'was not asked: the control plane stops.')
   asked.signal?.addEventListener('abort', onAbort, { once: true })
   if (asked.signal?.aborted) onAbort()
   request.on('error', (error: NodeJS.ErrnoException) =>
-    fail('unreachable', `cannot be reached (${error.code ?? 'connection failed'}).`),
+    breakOff('unreachable', `cannot be reached (${error.code ?? 'connection failed'}).`),
   )
   request.on('response', (response) => {
     const status = response.statusCode ?? 0
@@ -94,16 +106,22 @@ function perform(asked: OutgoingRequest, addresses: Address[]): Promise<Received
     }
     const chunks: Buffer[] = []
     let bytes = 0
+    const finish = (): void =>
+      resolve({ status, headers: response.headers, text: Buffer.concat(chunks).toString('utf8') })
+    if (firstBytes !== undefined) finishEarly = finish
     response.on('data', (chunk: Buffer) => {
       bytes += chunk.length
-      if (bytes > FORGE_API.answerBytes) fail('too_large', 'sent an answer that is too large.')
+      if (firstBytes !== undefined && bytes >= firstBytes) {
+        chunks.push(chunk.subarray(0, chunk.length - (bytes - firstBytes)))
+        finish()
+        request.destroy()
+      } else if (bytes > FORGE_API.answerBytes)
+        fail('too_large', 'sent an answer that is too large.')
       else chunks.push(chunk)
     })
-    response.on('error', () => fail('unreachable', 'broke off its answer.'))
-    response.on('aborted', () => fail('unreachable', 'broke off its answer.'))
-    response.on('end', () =>
-      resolve({ status, headers: response.headers, text: Buffer.concat(chunks).toString('utf8') }),
-    )
+    response.on('error', () => breakOff('unreachable', 'broke off its answer.'))
+    response.on('aborted', () => breakOff('unreachable', 'broke off its answer.'))
+    response.on('end', finish)
   })
   request.end(body)
   return promise.finally(() => {

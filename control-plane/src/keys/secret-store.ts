@@ -47,6 +47,7 @@ export const LABELS = [
   'registry',
   'backup-storage',
   'webhook-secret',
+  'channel',
   'ca',
   'mail',
   'cookie',

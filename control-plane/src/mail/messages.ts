@@ -5,6 +5,8 @@ const oneLine = (text: string): string => text.replaceAll(/[\p{Cc}\u2028\u2029]+
 export interface LetterText {
   subject: string
   text: string
+  /** Why, where the subject does not say it. */
+  reason?: string
 }
 
 const letter = (subject: string, lines: string[]): LetterText => ({
@@ -118,14 +120,16 @@ export const degradedLetter = (o: {
   project: string
   reason: string
   url: string
-}): LetterText =>
-  letter(`${o.environment} of ${o.project} is degraded`, [
+}): LetterText => ({
+  ...letter(`${o.environment} of ${o.project} is degraded`, [
     `${oneLine(o.environment)} of ${oneLine(o.project)} does not run as it was deployed:`,
     '',
     oneLine(o.reason).slice(0, 300),
     '',
     o.url,
-  ])
+  ]),
+  reason: o.reason,
+})
 
 export const recoveredLetter = (o: {
   environment: string
@@ -134,6 +138,24 @@ export const recoveredLetter = (o: {
 }): LetterText =>
   letter(`${o.environment} of ${o.project} has recovered`, [
     `${oneLine(o.environment)} of ${oneLine(o.project)} runs as it was deployed again.`,
+    '',
+    o.url,
+  ])
+
+export const channelBrokenLetter = (o: {
+  channel: string
+  organization: string
+  reason: string
+  url: string
+}): LetterText =>
+  letter(`Notifications to ${o.channel} fail`, [
+    `Berth stopped sending notifications of ${oneLine(o.organization)} to the channel`,
+    `${oneLine(o.channel)}, because it failed for long:`,
+    '',
+    oneLine(o.reason).slice(0, 300),
+    '',
+    'Correct its address or the receiver, then send a test from the page below: that',
+    'starts it again. Skipped notifications can be replayed there.',
     '',
     o.url,
   ])

@@ -75,7 +75,7 @@ export async function* streamEvents(
 const isAboutAccess = (event: LiveEvent): boolean => event.kind.startsWith('member.')
 
 /** The number was deleted, is too far back, or was never assigned (after a restore from a backup). */
-async function isOutOfReach(ctx: Context, after: number): Promise<boolean> {
+export async function isOutOfReach(ctx: Context, after: number): Promise<boolean> {
   const { first, last } = await findEventRange(ctx.db)
   return after > last || after + 1 < first || last - after > LIVE.backfillEvents
 }

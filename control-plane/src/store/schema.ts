@@ -1,6 +1,17 @@
 // Generated from the migrations by `npm run gen`. Do not edit: narrow a column in engine/column-facts.ts.
 // Times are epoch milliseconds, booleans 0 or 1, JSON is text that store functions parse themselves.
-import type { Provider, Recipe, SshAccount, TaskStatus, TaskType, Trigger } from '@berth/shared'
+import type {
+  ChannelKind,
+  Happening,
+  NoticeEnvironment,
+  NotificationStatus,
+  Provider,
+  Recipe,
+  SshAccount,
+  TaskStatus,
+  TaskType,
+  Trigger,
+} from '@berth/shared'
 import type { Permission, Role, SshPurpose } from '@berth/shared/api'
 import type { Generated } from 'kysely'
 
@@ -43,6 +54,9 @@ export interface Schema {
   logins: LoginsTable
   mails: MailsTable
   members: MembersTable
+  noticeChannels: NoticeChannelsTable
+  noticeRules: NoticeRulesTable
+  notices: NoticesTable
   organizationKeys: OrganizationKeysTable
   organizations: OrganizationsTable
   projectServers: ProjectServersTable
@@ -647,6 +661,74 @@ export interface MembersTable {
   userId: number
   role: Role
   createdAt: number
+}
+
+export interface NoticeChannelsTable {
+  id: Generated<number>
+  organizationId: number
+  name: string
+  kind: ChannelKind
+  /** The host of the receiver, as it may be shown; null for e-mail. */
+  target: string | null
+  /** The address of the receiver, which is a secret; null for e-mail. */
+  urlSealed: string | null
+  /** Signs the requests to a webhook. */
+  secretSealed: string | null
+  previousSecretSealed: string | null
+  /** The former secret signs too until then. */
+  previousSecretUntil: number | null
+  /** JSON array of addresses. */
+  recipients: string
+  failingSince: number | null
+  /** Notices in a row that the receiver refused for good. */
+  refused: Generated<number>
+  /** Nothing is sent since then. */
+  brokenAt: number | null
+  error: string | null
+  lastDeliveredAt: number | null
+  createdAt: number
+  updatedAt: number
+  updatedBy: number
+}
+
+export interface NoticeRulesTable {
+  id: Generated<number>
+  organizationId: number
+  channelId: number
+  /** Null: of every project, and of servers. */
+  projectId: number | null
+  environmentType: NoticeEnvironment | null
+  /** JSON array of words. */
+  happenings: string
+}
+
+/** What was or will be sent: one row for each channel, of e-mail for each recipient. */
+export interface NoticesTable {
+  id: Generated<number>
+  organizationId: number
+  channelId: number
+  /** Empty unless it is a mail. */
+  recipient: string
+  happening: Happening | 'test'
+  /** The same for every try and replay. */
+  messageId: string
+  projectId: number | null
+  environmentId: number | null
+  taskId: number | null
+  /** JSON of domain/notices/notice.ts Notice. */
+  body: string
+  /** Its body is what is sent; before, the log may still add to it. */
+  complete: Flag
+  status: NotificationStatus
+  tries: Generated<number>
+  /** Null: it is over. */
+  nextAt: number | null
+  answerStatus: number | null
+  answer: string | null
+  error: string | null
+  replayOf: number | null
+  createdAt: number
+  finishedAt: number | null
 }
 
 export interface OrganizationKeysTable {

@@ -40,6 +40,8 @@ const LOOKS: Record<string, readonly [IconName, Tone, string]> = {
   error: ['warning', 'bad', 'Error'],
   refused: ['cross', 'bad', 'Refused'],
   accepted: ['check', 'ok', 'Accepted'],
+  delivered: ['check', 'ok', 'Delivered'],
+  given_up: ['cross', 'bad', 'Given up'],
   expired: ['dash', 'none', 'Expired'],
 }
 

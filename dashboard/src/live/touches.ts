@@ -10,7 +10,7 @@ export interface LiveMessage {
 
 /** The first word of an event's kind, and the procedures whose answers it changes. */
 const TOUCHES: Record<string, readonly string[]> = {
-  organization: ['organization', 'me', 'admin', 'backup', 'forge'],
+  organization: ['organization', 'me', 'admin', 'backup', 'forge', 'channel'],
   member: ['member', 'invitation', 'me', 'environment', 'organization'],
   server: ['server', 'project', 'environment'],
   project: ['project', 'environment', 'me', 'delivery', 'server', 'variable', 'forge'],

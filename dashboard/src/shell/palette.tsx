@@ -19,6 +19,7 @@ const PAGES: Entry[] = [
   { key: 's', label: 'Servers', kind: 'Page', to: '/servers' },
   { key: 'm', label: 'Members', kind: 'Page', to: '/org/members' },
   { key: 'o', label: 'Organization settings', kind: 'Page', to: '/org/settings' },
+  { key: 'c', label: 'Notifications', kind: 'Page', to: '/org/notifications' },
   { key: 'a', label: 'Account', kind: 'Page', to: '/account' },
   { key: 't', label: 'Tokens', kind: 'Page', to: '/account/tokens' },
   { key: 'n', label: 'New project', kind: 'Action', to: '/projects/new' },

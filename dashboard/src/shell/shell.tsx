@@ -114,6 +114,7 @@ function Organizations({ me }: { me: Me }) {
         </MenuButton>
       ))}
       <MenuLink to="/org/settings">Organization settings</MenuLink>
+      <MenuLink to="/org/notifications">Notifications</MenuLink>
       <MenuLink to="/org/audit">Audit log</MenuLink>
     </Menu>
   )

@@ -1,7 +1,7 @@
-// Why the most recent failed deployment of an environment failed.
+// Why the most recent failed deployment of an environment failed, and what there is to know about any one task.
 import { z } from 'zod'
 import { DIAGNOSTICS } from '../limits/limits.ts'
-import { TASK_STATUSES, TRIGGERS } from '../task.ts'
+import { TASK_STATUSES, TASK_TYPES, TRIGGERS } from '../task.ts'
 import { Id, Time } from './fields.ts'
 import { Failure } from './task.ts'
 
@@ -44,6 +44,54 @@ export const Diagnostics = z.object({
   superseded_by: z.object({ id: Id, status: z.enum(TASK_STATUSES) }).nullable(),
 })
 export type Diagnostics = z.infer<typeof Diagnostics>
+
+const about = <T extends z.ZodType>(schema: T, description: string, example: unknown): T =>
+  schema.meta({ description, examples: [example] }) as T
+
+export const TaskDiagnostics = z.object({
+  task_id: about(Id, 'The task.', 95),
+  environment_id: about(Id, 'Its environment.', 7),
+  type: about(z.enum(TASK_TYPES), 'What it does.', 'deploy'),
+  status: about(z.enum(TASK_STATUSES), 'Its state.', 'failed'),
+  summary: about(
+    z.string(),
+    'What became of it, or what it waits for.',
+    'The build failed (exit code 1).',
+  ),
+  step: about(
+    z.object({ id: z.string(), title: z.string(), phase: z.string() }).nullable(),
+    'The step whose output is shown: the failed one, else the last one that wrote something.',
+    { id: 'build', title: 'Build the image', phase: 'build' },
+  ),
+  failure: about(Failure.nullable(), 'Why it failed; null if it did not.', null),
+  output: about(
+    z.string().nullable(),
+    'The end of that step’s output; null if there is none.',
+    'ok',
+  ),
+  output_first_line: about(z.int().nullable(), 'Its first line in the log.', 12),
+  output_last_line: about(z.int().nullable(), 'Its last line in the log.', 61),
+  output_truncated: about(z.boolean(), 'The step wrote more before.', false),
+  output_complete: about(
+    z.boolean(),
+    'False while it runs, or if the server has not sent all of it yet; ask again.',
+    true,
+  ),
+  hints: about(z.array(Hint), 'Known causes of a failure.', []),
+  since_last_success: about(
+    Diagnostics.shape.since_last_success,
+    'What differs from the last successful deployment before it.',
+    null,
+  ),
+  log_url: about(z.string(), 'The whole log.', 'https://berth.example.com/api/tasks/95/log'),
+  web_url: about(z.string(), 'Its page.', 'https://berth.example.com/tasks/95'),
+  superseded_by: about(
+    Diagnostics.shape.superseded_by,
+    'The newest successful deployment after it.',
+    null,
+  ),
+})
+export type TaskDiagnostics = z.infer<typeof TaskDiagnostics>
 
 export const DiagnosticsQuery = z.object({
   lines: z.coerce.number().int().min(1).max(DIAGNOSTICS.linesMax).optional(),

@@ -1,8 +1,8 @@
-// berth diagnose: why the most recent failed deployment of an environment failed. The text is the server's: the failed
-// step's own output, what was recognised in it, what changed since the last success. Exits with 0 whenever the question
+// berth diagnose: why the most recent failed deployment of an environment failed, or with --task what became of any task.
+// The text is the server's: the step's own output, what was recognised in it, what changed since the last success. Exits with 0 whenever the question
 // was answered, even if the deployment failed.
 
-import { Diagnostics, Task } from '@berth/shared/api'
+import { Diagnostics, Task, TaskDiagnostics } from '@berth/shared/api'
 import { DIAGNOSTICS } from '@berth/shared/limits'
 import type { Api } from '../../client/api.ts'
 import { findTarget } from '../../client/resolve.ts'
@@ -12,9 +12,18 @@ import { CliError, EXIT, type ExitCode } from '../../terminal/exit.ts'
 import { formatAgo, parseCount, shortCommit } from '../../terminal/format.ts'
 import { cleanText, cutText } from '../../terminal/text.ts'
 
-function parseDiagnose({ flags }: Invocation): { lines: number } {
+interface DiagnoseOptions {
+  lines: number
+  taskId: number | undefined
+}
+
+function parseDiagnose({ flags }: Invocation): DiagnoseOptions {
   const lines = flagText(flags, 'lines') ?? String(DIAGNOSTICS.lines)
-  return { lines: parseCount('--lines', lines, DIAGNOSTICS.linesMax) }
+  const task = flagText(flags, 'task')
+  return {
+    lines: parseCount('--lines', lines, DIAGNOSTICS.linesMax),
+    taskId: task === undefined ? undefined : parseCount('--task', task, 0x7fff_ffff),
+  }
 }
 
 /** These are printed in a separate line. */
@@ -75,9 +84,41 @@ async function subjectLine(api: Api, id: number): Promise<string> {
   }
 }
 
-async function performDiagnose(options: { lines: number }, context: Context): Promise<ExitCode> {
+const STATES = {
+  queued: ['yellow', '…'],
+  running: ['yellow', '…'],
+  succeeded: ['green', '✓'],
+  failed: ['red', '✗'],
+  canceled: ['dim', '-'],
+} as const
+
+async function diagnoseOne(api: Api, taskId: number, options: DiagnoseOptions, context: Context) {
+  const { screen } = context
+  const { value: found, raw } = await api.get(`/api/tasks/${taskId}/diagnostics`, TaskDiagnostics, {
+    query: { lines: options.lines },
+  })
+  if (screen.json) {
+    await screen.printJson(raw)
+    return EXIT.done
+  }
+  const { paint } = screen.out
+  const [colour, mark] = STATES[found.status]
+  const step = found.step ? ` in ${found.step.phase} / ${found.step.title}` : ''
+  const what = `Task ${found.task_id} (${found.type}) ${found.status}${step}`
+  await screen.print(`${paint(colour, mark)} ${cleanText(what)}`)
+  await screen.print(`  ${cleanText(found.summary)}`)
+  const lines = found.output === null ? [] : found.output.split('\n')
+  for (const line of lines) await screen.print(`  ${cleanText(line)}`)
+  for (const { message } of found.hints) {
+    await screen.print(`  ${paint('yellow', '→')} ${cleanText(message)}`)
+  }
+  return EXIT.done
+}
+
+async function performDiagnose(options: DiagnoseOptions, context: Context): Promise<ExitCode> {
   const { screen, io } = context
   const api = await context.connect()
+  if (options.taskId !== undefined) return diagnoseOne(api, options.taskId, options, context)
   const { environment } = await findTarget(api, context, 'read')
   const path = `/api/environments/${environment.id}/diagnostics`
   const { value: found, raw } = await api.get(path, Diagnostics, {

@@ -20,7 +20,7 @@ import {
   type Invocation,
 } from '../../context.ts'
 import { CLIENT } from '../../limits/client.ts'
-import { EXIT, type ExitCode, interrupted, usage } from '../../terminal/exit.ts'
+import { CliError, EXIT, type ExitCode, interrupted, usage } from '../../terminal/exit.ts'
 import { parseCount, parseMoment } from '../../terminal/format.ts'
 import type { Style } from '../../terminal/terminal.ts'
 import { cleanLogLine, cleanText, padText, textWidth, toJson } from '../../terminal/text.ts'

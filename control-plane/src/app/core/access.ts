@@ -15,6 +15,8 @@ import type { Db } from '../../store/engine/db.ts'
 import { type Backup, findBackup } from '../../store/environments/backups.ts'
 import { type Environment, findEnvironment } from '../../store/environments/environments.ts'
 import { type ForgeConnection, findConnection } from '../../store/forges/connections.ts'
+import { type Channel, findChannel } from '../../store/notices/channels.ts'
+import { findNotice, type NoticeRow } from '../../store/notices/notices.ts'
 import { listUserNames } from '../../store/people/people.ts'
 import { findProject, type Project } from '../../store/projects/projects.ts'
 import { findServer, listServersById, type Server } from '../../store/servers/servers.ts'
@@ -192,6 +194,20 @@ export async function findUsableConnection(
   const found = await findConnection(db, id)
   return found?.organizationId === organizationId ? found : undefined
 }
+
+export const loadChannel = async (
+  db: Db,
+  caller: Caller,
+  id: number,
+  permission: Permission,
+): Promise<Channel> => allowed(await findChannel(db, id), caller, permission)
+
+export const loadNotice = async (
+  db: Db,
+  caller: Caller,
+  id: number,
+  permission: Permission,
+): Promise<NoticeRow> => allowed(await findNotice(db, id), caller, permission)
 
 /** Organizations whose rows a list may show. */
 export function readableOrganizations(caller: Caller): number[] {

@@ -1,4 +1,5 @@
 // What one change collects while its transaction is open: topics, audit entries and events, written at its end.
+import type { Happening } from '@berth/shared'
 import type { AuditRow } from '../../store/core/audit.ts'
 import type { NewEvent } from '../../store/core/events.ts'
 import type { Db } from '../../store/engine/db.ts'
@@ -20,6 +21,17 @@ interface AuditEntry {
   details: Record<string, unknown>
 }
 
+/** What rules of notifications may be about, besides the ends of tasks, which the events tell. */
+export interface Happened {
+  happening: Happening
+  organizationId: number
+  projectId?: number
+  environmentId?: number
+  pullRequest?: { number: number; title: string }
+  server?: { id: number; name: string }
+  reason: string | null
+}
+
 export interface Change {
   db: Db
   /** Delivered after the commit. */
@@ -29,4 +41,6 @@ export interface Change {
   audits: AuditEntry[]
   /** Rows for the bus, in order; `emit` adds to them. */
   events: NewEvent[]
+  /** Become notifications at the end. */
+  happened: Happened[]
 }

@@ -10,6 +10,7 @@ import type { Db } from '../../store/engine/db.ts'
 import { appendAudits } from './audit-chain.ts'
 import type { Change } from './change.ts'
 import { queueCommitStatuses } from './commit-statuses.ts'
+import { collectNotices, writeNotices } from './notices.ts'
 
 /** The part of a context that a change needs. */
 type ChangeContext = Pick<Context, 'db' | 'engine' | 'clock' | 'notifier' | 'secretStore'>
@@ -51,11 +52,15 @@ async function changeOnce<T>(ctx: ChangeContext, work: (c: Change) => Promise<T>
       now: ctx.clock.now(),
       audits: [],
       events: [],
+      happened: [],
     }
     const done = await work(c)
     await queueCommitStatuses(c)
+    const notices = await collectNotices(c)
     await appendAudits(ctx, c)
     await insertEvents(db, ctx.engine, c.events)
+    // after the lock of the events, so that the order of their ids is the order of commits
+    await writeNotices(c, notices)
     return done
   }
   const result = await ctx.db.transaction().execute((db) => workInside(db, () => perform(db)))

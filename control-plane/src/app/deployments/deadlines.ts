@@ -8,6 +8,7 @@ import { taskTimeoutMs } from '../../domain/deployments/timeouts.ts'
 import { LIVE } from '../../limits/browser.ts'
 import { COMMIT_STATUSES } from '../../limits/forges.ts'
 import { ALERTS, MAIL } from '../../limits/installation.ts'
+import { NOTICES } from '../../limits/notices.ts'
 import { SCHEDULES } from '../../limits/schedules.ts'
 import { deleteOldEvents } from '../../store/core/events.ts'
 import {
@@ -30,6 +31,7 @@ import {
 import { deleteOldArtifacts } from '../../store/files/artifacts.ts'
 import { deleteOldReports } from '../../store/forges/commit-statuses.ts'
 import { deleteOldAlerts } from '../../store/installation/alerts.ts'
+import { deleteOldNotices } from '../../store/notices/notices.ts'
 import { deleteOldMails } from '../../store/people/mails.ts'
 import { findProject } from '../../store/projects/projects.ts'
 import { findAgent, findServerAgent, listServerAgents } from '../../store/servers/agents.ts'
@@ -181,6 +183,8 @@ export async function sweep(ctx: Context): Promise<void> {
     forgetOldRequests,
     ({ db }) => deleteOldMails(db, now - MAIL.keptMs),
     ({ db }) => deleteOldAlerts(db, now - ALERTS.keptMs),
+    ({ db }) =>
+      deleteOldNotices(db, { before: now - NOTICES.keptMs, keep: NOTICES.keptPerChannel }),
     forgetDeliveries,
   ])
 }

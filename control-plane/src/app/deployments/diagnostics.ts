@@ -1,7 +1,8 @@
-// Explains the most recent failed deployment of an environment: found by key, read from its log, explained by domain/.
-// Read-only. If the log is past its retention, only the failure's own sentence is left.
-import { DIAGNOSTICS } from '@berth/shared'
+// Explains the most recent failed deployment of an environment, or any task in any state: found by key, read from its
+// log, explained by domain/. Read-only. If the log is past its retention, only the failure's own sentence is left.
+import { DIAGNOSTICS, isFinished } from '@berth/shared'
 import type { Failure, Hint } from '@berth/shared/api'
+import { StepState } from '@berth/shared/wire'
 import type { Context } from '../../context.ts'
 import type { Caller } from '../../domain/core/access.ts'
 import {
@@ -10,6 +11,7 @@ import {
   diagnosticsStatus,
   findHints,
   type SinceLastSuccess,
+  summarizeTask,
 } from '../../domain/deployments/diagnostics.ts'
 import { describeFailure } from '../../domain/deployments/failure.ts'
 import { type Excerpt, ExcerptBuilder } from '../../domain/deployments/log-excerpt.ts'
@@ -21,10 +23,11 @@ import {
 } from '../../store/deployments/attempts.ts'
 import { LogGone } from '../../store/deployments/log-files.ts'
 import { findNewestDeployment } from '../../store/deployments/task-history.ts'
-import type { Task } from '../../store/deployments/tasks.ts'
+import { findTask, type Task } from '../../store/deployments/tasks.ts'
 import { listChangedKeys } from '../../store/environments/variables.ts'
 import { loadEnvironment, loadTask } from '../core/access.ts'
 import { awaitLog } from './logs.ts'
+import { getTask, type TaskView } from './tasks.ts'
 
 type LoggedStep = Pick<AttemptStep, 'stepIndex' | 'firstLogSeq' | 'lastLogSeq'>
 
@@ -64,35 +67,110 @@ export async function diagnoseEnvironment(
   const task = await findNewestDeployment(ctx.db, environmentId, 'failed')
   if (!task) return { environmentId, status: diagnosticsStatus(undefined, undefined), failed: task }
   const later = await findNewestDeployment(ctx.db, environmentId, 'succeeded', { afterId: task.id })
+  const { explained } = await explainFailure(ctx, task, asked.lines ?? DIAGNOSTICS.lines)
+  return {
+    environmentId,
+    status: diagnosticsStatus(task.id, later?.id),
+    failed: { task, ...explained, supersededBy: later },
+  }
+}
+
+type Explained = Omit<FailedDeployment, 'task' | 'supersededBy'>
+
+/** A failed task of any type; `read` is what was searched for causes. */
+async function explainFailure(
+  ctx: Context,
+  task: Task,
+  lines: number,
+): Promise<{ explained: Explained; read: Excerpt }> {
   const failure = task.failure ?? describeFailure({ code: 'internal', message: 'It failed.' })
   const found = await awaitOutput(ctx, task, failure)
   const { attempt, isComplete } = found
   const step = found.step ?? (failure.code === 'not_started' ? BEFORE_STEPS : undefined)
-  const lines = asked.lines ?? DIAGNOSTICS.lines
   // search for causes in the usual number of lines, even if the caller wants fewer
   const read = await readEnd(ctx, attempt, step, Math.max(lines, DIAGNOSTICS.lines)).catch(
-    (error: unknown) => {
-      if (error instanceof LogGone) return NOTHING // the failed step is known without its log
-      throw error
-    },
+    orNothing,
   )
   const shown = lastLines(read, lines)
-  const since = await compareWithSuccess(ctx, task, attempt)
+  const since = task.type === 'deploy' ? await compareWithSuccess(ctx, task, attempt) : null
+  const explained = {
+    failure: { ...failure, line: read.lastLine },
+    output: composeOutput(failure, shown.lines),
+    firstLine: shown.firstLine,
+    lastLine: shown.lastLine,
+    isTruncated: shown.isTruncated,
+    isComplete,
+    hints: findHints(failure, read.lines, task.commitSha, since),
+    since,
+  }
+  return { explained, read }
+}
+
+/** The failed step is known without its log. */
+function orNothing(error: unknown): Excerpt {
+  if (error instanceof LogGone) return NOTHING
+  throw error
+}
+
+/** The lines of a failed step, for a notification; empty if there is no such task or output. */
+export async function readFailedLines(ctx: Context, taskId: number): Promise<string[]> {
+  const task = await findTask(ctx.db, taskId)
+  if (task?.status !== 'failed') return []
+  return (await explainFailure(ctx, task, DIAGNOSTICS.lines)).read.lines
+}
+
+export interface TaskDiagnosticsView extends Omit<Explained, 'failure' | 'output'> {
+  view: TaskView
+  summary: string
+  failure: Failure | null
+  /** The step whose output is shown. */
+  step: AttemptStep | undefined
+  output: string | null
+  supersededBy: Task | undefined
+}
+
+/** What there is to know about one task of any type and state. */
+export async function diagnoseTask(
+  ctx: Context,
+  caller: Caller,
+  taskId: number,
+  asked: { lines?: number | undefined },
+): Promise<TaskDiagnosticsView> {
+  const task = await loadTask(ctx.db, caller, taskId, 'read')
+  const view = await getTask(ctx, caller, taskId)
+  const lines = asked.lines ?? DIAGNOSTICS.lines
+  const summary = summarizeTask(task, view.waiting?.message)
+  const supersededBy =
+    task.type === 'deploy'
+      ? await findNewestDeployment(ctx.db, task.environmentId, 'succeeded', { afterId: task.id })
+      : undefined
+  if (task.status === 'failed') {
+    const { explained } = await explainFailure(ctx, task, lines)
+    const step = view.steps.find(({ stepId }) => stepId === explained.failure.step)
+    return { view, summary, step, ...explained, supersededBy }
+  }
+  const open = view.steps.findLast(({ state }) => state === StepState.RUNNING)
+  const step = open ?? view.steps.findLast(({ firstLogSeq }) => firstLogSeq !== null)
+  // a step says only at its end where its output is
+  const logged = open ? { ...open, firstLogSeq: open.firstLogSeq ?? 1, lastLogSeq: null } : step
+  const attempt =
+    view.attempt && isFinished(task.status)
+      ? await awaitLog(ctx, view.attempt, () => false)
+      : view.attempt
+  const shown = await readEnd(ctx, attempt, logged, lines).catch(orNothing)
   return {
-    environmentId,
-    status: diagnosticsStatus(task.id, later?.id),
-    failed: {
-      task,
-      failure: { ...failure, line: read.lastLine },
-      output: composeOutput(failure, shown.lines),
-      firstLine: shown.firstLine,
-      lastLine: shown.lastLine,
-      isTruncated: shown.isTruncated,
-      isComplete,
-      hints: findHints(failure, read.lines, task.commitSha, since),
-      since,
-      supersededBy: later,
-    },
+    view,
+    summary,
+    step,
+    failure: null,
+    output: shown.lines.length > 0 ? shown.lines.join('\n') : null,
+    firstLine: shown.firstLine,
+    lastLine: shown.lastLine,
+    isTruncated: shown.isTruncated,
+    isComplete: isFinished(task.status) && (!attempt || attempt.logCompleteAt !== null),
+    hints: [],
+    since: task.type === 'deploy' ? await compareWithSuccess(ctx, task, attempt) : null,
+    supersededBy,
   }
 }
 

@@ -24,7 +24,7 @@ import {
 } from '../../store/forges/pull-requests.ts'
 import type { Project } from '../../store/projects/projects.ts'
 import { type Actor, audit } from '../core/audit.ts'
-import type { Change } from '../core/change.ts'
+import type { Change, Happened } from '../core/change.ts'
 import { emit, emitEnvironment } from '../core/transaction.ts'
 import { queueTask } from '../deployments/queue.ts'
 import { stopTask } from '../deployments/stopping.ts'
@@ -202,7 +202,32 @@ async function writeWaiting(
   const change = { waitingFor, waitingSince, updatedAt: c.now }
   const changed = await updatePullRequest(c.db, pull.id, change)
   emitPullRequest(c, changed)
+  const wait = waitingFor === null ? undefined : WAITS[waitingFor]
+  if (wait) {
+    const { organizationId, projectId, number, title } = changed
+    const pullRequest = { number, title }
+    c.happened.push({ ...wait, organizationId, projectId, pullRequest })
+  }
   return changed
+}
+
+/** What users are told when a pull request begins to wait. */
+const WAITS: Partial<
+  Record<NonNullable<PullRequest['waitingFor']>, Pick<Happened, 'happening' | 'reason'>>
+> = {
+  approval: {
+    happening: 'approval.needed',
+    reason: 'It comes from a fork. Look at its changes, then approve its commit.',
+  },
+  environment_limit: {
+    happening: 'deployment.waiting',
+    reason:
+      'The project is at its environment limit. It is deployed when an environment is removed.',
+  },
+  server_not_ready: {
+    happening: 'deployment.waiting',
+    reason: 'Its server has no agent yet. It is deployed when the server joins.',
+  },
 }
 
 export const emitPullRequest = (c: Change, pull: PullRequest): void =>

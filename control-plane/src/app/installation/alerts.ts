@@ -1,8 +1,9 @@
 // System alerts: mails the owners and admins of an organization, and the users who watch an environment, once when a
 // problem begins and once when it ends. The episode is a row with a unique index, written together with the mails, so a
-// restart or a second process never sends them twice. The tick runs this; the rules are in
-// domain/installation/alerts.ts.
+// restart or a second process never sends them twice. The same episodes become notifications of channels. The tick runs
+// this; the rules are in domain/installation/alerts.ts.
 
+import type { Happening } from '@berth/shared'
 import type { Context } from '../../context.ts'
 import { degradation } from '../../domain/environments/observation.ts'
 import { type ForgeCheck, firstFailure } from '../../domain/forges/setup.ts'
@@ -34,7 +35,7 @@ import {
 } from '../../store/installation/alerts.ts'
 import { findProject } from '../../store/projects/projects.ts'
 import { audit } from '../core/audit.ts'
-import type { Change } from '../core/change.ts'
+import type { Change, Happened } from '../core/change.ts'
 import { change, emit } from '../core/transaction.ts'
 import { queueMail } from '../people/mail.ts'
 import { inStartGrace } from '../servers/servers.ts'
@@ -103,7 +104,7 @@ async function checkServers(
     }
     const { serverId, organizationId, serverName: server } = agent
     const url = `${ctx.baseUrl}/servers/${serverId}`
-    const about = { organizationId, subjectId: serverId }
+    const about = { organizationId, subjectId: serverId, server: { id: serverId, name: server } }
     const look = (
       kind: Alert['kind'],
       judge: (isOpen: boolean) => Turn,
@@ -143,7 +144,7 @@ async function checkEnvironments(ctx: Context, episodes: Episodes): Promise<void
       await follow(
         ctx,
         episodes.take('degraded', id),
-        { organizationId, kind: 'degraded', subjectId: id },
+        { organizationId, kind: 'degraded', subjectId: id, projectId: found.projectId },
         (isOpen) => judgeDegraded(isOpen, reason),
         () => letters.degradedLetter({ ...about, reason: reason ?? '' }),
         () => letters.recoveredLetter(about),
@@ -216,26 +217,34 @@ async function checkForges(ctx: Context, episodes: Episodes): Promise<void> {
   }
 }
 
+/** What an episode is about, with what its notifications need. */
+interface AlertSubject extends Pick<Alert, 'organizationId' | 'kind' | 'subjectId'> {
+  server?: { id: number; name: string }
+  /** Of an environment. */
+  projectId?: number
+}
+
 async function follow(
   ctx: Context,
   open: Alert | undefined,
-  about: Pick<Alert, 'organizationId' | 'kind' | 'subjectId'>,
+  about: AlertSubject,
   judge: (isOpen: boolean) => Turn,
   begun: () => letters.LetterText,
   ended: (alert: Alert) => letters.LetterText | undefined,
 ): Promise<void> {
   const turn = judge(open !== undefined)
-  if (turn === 'end' && open) await end(ctx, open, ended(open))
+  if (turn === 'end' && open) await end(ctx, { ...open, ...about }, ended(open))
   if (turn !== 'begin') return
+  const { organizationId, kind, subjectId } = about
   await change(ctx, async (c) => {
-    if (!(await insertAlert(c.db, { ...about, begunAt: c.now }))) return
+    if (!(await insertAlert(c.db, { organizationId, kind, subjectId, begunAt: c.now }))) return
     await report(ctx, c, about, 'begin', begun())
   })
 }
 
 async function end(
   ctx: Context,
-  alert: Alert,
+  alert: Alert & AlertSubject,
   letter: letters.LetterText | undefined,
 ): Promise<void> {
   await change(ctx, async (c) => {
@@ -252,13 +261,37 @@ const NOUNS: Record<Alert['kind'], 'project' | 'server' | 'environment'> = {
   degraded: 'environment',
 }
 
+const HAPPENINGS: Partial<Record<Alert['kind'], Record<'begin' | 'end', Happening>>> = {
+  server_offline: { begin: 'server.offline', end: 'server.online' },
+  disk_full: { begin: 'server.problem', end: 'server.problem' },
+  certificate: { begin: 'server.problem', end: 'server.problem' },
+  degraded: { begin: 'environment.degraded', end: 'environment.recovered' },
+}
+
+/** Of an environment the subject repeats its name, so only the reason is told; of a server it is the news. */
+const happenedOf = (
+  { organizationId, projectId, server, subjectId }: AlertSubject,
+  happening: Happening,
+  { subject, reason }: letters.LetterText,
+): Happened =>
+  server
+    ? { organizationId, happening, server, reason: `${subject}.` }
+    : {
+        organizationId,
+        happening,
+        environmentId: subjectId,
+        reason: reason ?? null,
+        ...(projectId === undefined ? {} : { projectId }),
+      }
+
 async function report(
   ctx: Context,
   c: Change,
-  { organizationId, kind, subjectId }: Pick<Alert, 'organizationId' | 'kind' | 'subjectId'>,
+  about: AlertSubject,
   what: 'begin' | 'end',
   letter: letters.LetterText | undefined,
 ): Promise<void> {
+  const { organizationId, kind, subjectId } = about
   const noun = NOUNS[kind]
   const projectId = noun === 'project' ? subjectId : null
   await audit(c, BY, organizationId, `alert.${what}`, [noun, subjectId], { kind })
@@ -267,6 +300,8 @@ async function report(
     emit(c, { organizationId, projectId }, `${noun}.updated`, { id: subjectId, alert: kind, what })
   }
   if (!letter) return
+  const happening = HAPPENINGS[kind]?.[what]
+  if (happening) c.happened.push(happenedOf(about, happening, letter))
   const environmentId = noun === 'environment' ? subjectId : null
   for (const { email } of await listAlerted(c.db, organizationId, environmentId)) {
     await queueMail(ctx, c, { kind: 'alert', to: email, ...letter })

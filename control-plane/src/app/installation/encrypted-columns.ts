@@ -13,6 +13,7 @@ import {
 import { connectionPlace } from '../forges/connections/opening.ts'
 import { forgeTokenPlace } from '../forges/forge-tokens.ts'
 import { webhookSecretPlace } from '../forges/webhook-secrets.ts'
+import { channelPlace } from '../notices/secrets.ts'
 import { mailPlace } from '../people/mail.ts'
 import { authPlace } from '../projects/basic-auth.ts'
 import { deployKeyPlace } from '../projects/projects.ts'
@@ -136,6 +137,16 @@ const OF_ORGANIZATIONS: readonly EncryptedColumn[] = [
     placeOf: (row, organizationId) =>
       storageIdentityPlace({ organizationId, recipient: String(row.recipient) }),
   },
+  ...(['url', 'secret', 'previous'] as const).map(
+    (which): EncryptedColumn => ({
+      table: 'notice_channels',
+      column: channelPlace({ id: 0, organizationId: 0 }, which).column,
+      key: ['id'],
+      owner: 'organization',
+      label: 'channel',
+      placeOf: (row, organizationId) => channelPlace({ id: idOf(row), organizationId }, which),
+    }),
+  ),
   ...(['projects', 'environments'] as const).map(
     (table): EncryptedColumn => ({
       ...project,

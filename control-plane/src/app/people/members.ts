@@ -20,6 +20,7 @@ import { requirePermission, requireScope } from '../core/access.ts'
 import { auditCaller, type Subject } from '../core/audit.ts'
 import type { Change } from '../core/change.ts'
 import { change, emit } from '../core/transaction.ts'
+import { forgetMember } from '../notices/channels.ts'
 import { endSshAccess, endSshAccessBeyondRole } from '../ssh/revocation.ts'
 
 const missing = () => new AppError('not_found', "Not found, or you don't have access.")
@@ -120,10 +121,15 @@ export async function removeMember(
     await deleteMembers(c.db, organizationId, userId)
     await deleteBoundTokens(c.db, organizationId, userId, c.now)
     await endSshAccess(c, { organizationId, userId }, 'member_removed')
+    const channels = await forgetMember(c, organizationId, target.email)
     const passed = await passOn(c, organizationId, userId)
     const verb = userId === caller.userId ? 'member.leave' : 'member.remove'
     const subject: Subject = ['user', userId]
-    await auditCaller(c, caller, organizationId, verb, subject, { role: target.role, ...passed })
+    await auditCaller(c, caller, organizationId, verb, subject, {
+      role: target.role,
+      ...passed,
+      channels,
+    })
     await emitMember(c, organizationId, { user_id: userId, role: null })
   })
 }

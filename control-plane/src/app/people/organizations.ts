@@ -7,6 +7,7 @@ import { isUniqueViolation } from '../../store/engine/database.ts'
 import type { Db } from '../../store/engine/db.ts'
 import { deleteStorage } from '../../store/environments/backups.ts'
 import { deleteConnectionsOf } from '../../store/forges/connections.ts'
+import { deleteChannelsOf } from '../../store/notices/channels.ts'
 import { deleteOpenInvitations } from '../../store/people/invitations.ts'
 import {
   countMembers,
@@ -174,6 +175,7 @@ export async function endOrganization(
     await deleteRegistriesOf(c.db, id)
     await deleteConnectionsOf(c.db, id)
     await deleteStorage(c.db, id)
+    await deleteChannelsOf(c.db, id)
     await updateOrganization(c.db, id, { slug: `~${id}`, removedAt: c.now })
     const details = { name: organization.name, slug: organization.slug }
     await auditCaller(c, caller, id, 'organization.delete', ['organization', id], details)

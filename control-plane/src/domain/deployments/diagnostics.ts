@@ -1,6 +1,7 @@
 // Describes a failed deployment: its output, the known cause, the changes since the last success. PURE. The platform's
 // own checks are ordinary steps and need no special case; if a step wrote nothing, or there was none, the failure's own
 // sentence is the output. No text says "could not be parsed".
+import type { TaskStatus } from '@berth/shared'
 import type { Failure, Hint } from '@berth/shared/api'
 import { readHints } from './hints.ts'
 
@@ -13,6 +14,31 @@ export const diagnosticsStatus = (
 ): DiagnosticsStatus => {
   if (failedId === undefined) return 'none'
   return laterSuccessId === undefined ? 'failed' : 'recovered'
+}
+
+const CANCELED = {
+  user: 'A user canceled it.',
+  superseded: 'A newer deployment replaced it before it began.',
+  environment_removed: 'Its environment was removed.',
+}
+
+/** What became of a task, in one sentence; `waiting` says what a queued or running one waits for. */
+export function summarizeTask(
+  task: { status: TaskStatus; cancelReason: keyof typeof CANCELED | null; failure: Failure | null },
+  waiting: string | undefined,
+): string {
+  switch (task.status) {
+    case 'queued':
+      return waiting ? `It waits. ${waiting}` : 'It waits to be started.'
+    case 'running':
+      return waiting ? `It runs and waits. ${waiting}` : 'It runs.'
+    case 'succeeded':
+      return 'It succeeded.'
+    case 'failed':
+      return task.failure?.message ?? 'It failed.'
+    case 'canceled':
+      return task.cancelReason ? CANCELED[task.cancelReason] : 'It was canceled.'
+  }
 }
 
 export interface SinceLastSuccess {

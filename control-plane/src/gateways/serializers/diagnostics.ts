@@ -1,6 +1,10 @@
 // Serializes diagnostics to the documented fields.
-import type { Diagnostics } from '@berth/shared/api'
-import type { DiagnosticsView, FailedDeployment } from '../../app/deployments/diagnostics.ts'
+import type { Diagnostics, TaskDiagnostics } from '@berth/shared/api'
+import type {
+  DiagnosticsView,
+  FailedDeployment,
+  TaskDiagnosticsView,
+} from '../../app/deployments/diagnostics.ts'
 import type { Context } from '../../context.ts'
 import type { SinceLastSuccess } from '../../domain/deployments/diagnostics.ts'
 import { timeOrNull } from './fields.ts'
@@ -58,5 +62,32 @@ function serializeFailed(ctx: Context, failed: FailedDeployment) {
     log_url: `${ctx.baseUrl}/api/tasks/${task.id}/log`,
     web_url: failure.line === null ? url : `${url}#L${failure.line}`,
     superseded_by: supersededBy ? { id: supersededBy.id, status: supersededBy.status } : null,
+  }
+}
+
+export function serializeTaskDiagnostics(
+  ctx: Context,
+  { view, step, ...d }: TaskDiagnosticsView,
+): TaskDiagnostics {
+  const { task } = view
+  const url = `${ctx.baseUrl}/tasks/${task.id}`
+  return {
+    task_id: task.id,
+    environment_id: task.environmentId,
+    type: task.type,
+    status: task.status,
+    summary: d.summary,
+    step: step ? { id: step.stepId, title: step.title, phase: step.phase } : null,
+    failure: d.failure,
+    output: d.output,
+    output_first_line: d.firstLine,
+    output_last_line: d.lastLine,
+    output_truncated: d.isTruncated,
+    output_complete: d.isComplete,
+    hints: d.hints,
+    since_last_success: serializeSince(d.since),
+    log_url: `${ctx.baseUrl}/api/tasks/${task.id}/log`,
+    web_url: d.lastLine === null ? url : `${url}#L${d.lastLine}`,
+    superseded_by: d.supersededBy ? { id: d.supersededBy.id, status: d.supersededBy.status } : null,
   }
 }

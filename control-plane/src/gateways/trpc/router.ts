@@ -11,6 +11,7 @@ import { forgeRouter } from './forges/connection.ts'
 import { deliveryRouter, pullRequestRouter } from './forges/delivery.ts'
 import { adminRouter } from './installation/admin.ts'
 import { auditRouter } from './installation/audit.ts'
+import { channelRouter } from './notices/channel.ts'
 import { sessionRouter } from './people/login.ts'
 import { me } from './people/me.ts'
 import { invitationRouter, memberRouter } from './people/member.ts'
@@ -34,6 +35,7 @@ export const appRouter = router({
   project: projectRouter,
   registry: registryRouter,
   forge: forgeRouter,
+  channel: channelRouter,
   delivery: deliveryRouter,
   pullRequest: pullRequestRouter,
   backup: backupRouter,

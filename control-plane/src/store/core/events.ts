@@ -70,6 +70,18 @@ export interface EventFilter {
   taskId?: number | undefined
 }
 
+function filtered(db: Db, filter: EventFilter) {
+  let query = db
+    .selectFrom('events')
+    .selectAll()
+    .where('organizationId', '=', filter.organizationId)
+  if (filter.projectId !== undefined) query = query.where('projectId', '=', filter.projectId)
+  if (filter.environmentId !== undefined) {
+    query = query.where('environmentId', '=', filter.environmentId)
+  }
+  return filter.taskId === undefined ? query : query.where('taskId', '=', filter.taskId)
+}
+
 /** Lists a subscriber's events with after < seq ≤ until, oldest first. */
 export async function listEventsBetween(
   db: Db,
@@ -78,19 +90,28 @@ export async function listEventsBetween(
   until: number,
   limit: number,
 ): Promise<EventRow[]> {
-  let query = db
-    .selectFrom('events')
-    .selectAll()
-    .where('organizationId', '=', filter.organizationId)
+  const rows = await filtered(db, filter)
     .where('seq', '>', after)
     .where('seq', '<=', until)
-  if (filter.projectId !== undefined) query = query.where('projectId', '=', filter.projectId)
-  if (filter.environmentId !== undefined) {
-    query = query.where('environmentId', '=', filter.environmentId)
-  }
-  if (filter.taskId !== undefined) query = query.where('taskId', '=', filter.taskId)
-  const rows = await query.orderBy('seq').limit(limit).execute()
+    .orderBy('seq')
+    .limit(limit)
+    .execute()
   return rows.map(toEvent)
+}
+
+/** Lists the newest events up to `until`, oldest first. */
+export async function listNewestEvents(
+  db: Db,
+  filter: EventFilter,
+  until: number,
+  limit: number,
+): Promise<EventRow[]> {
+  const rows = await filtered(db, filter)
+    .where('seq', '<=', until)
+    .orderBy('seq', 'desc')
+    .limit(limit)
+    .execute()
+  return rows.map(toEvent).reverse()
 }
 
 /** Returns the range of stored numbers. The newest row is never deleted, because only it says how far they went. */

@@ -183,6 +183,36 @@ export const COLUMN_FACTS: Record<string, Record<string, ColumnFacts>> = {
     nextAt: { note: 'Null: sent or given up.' },
     leaseUntil: { note: 'A sender holds it until then.' },
   },
+  noticeChannels: {
+    kind: { type: 'ChannelKind' },
+    target: { note: 'The host of the receiver, as it may be shown; null for e-mail.' },
+    urlSealed: { note: 'The address of the receiver, which is a secret; null for e-mail.' },
+    secretSealed: { note: 'Signs the requests to a webhook.' },
+    previousSecretUntil: { note: 'The former secret signs too until then.' },
+    recipients: { note: 'JSON array of addresses.' },
+    refused: { note: 'Notices in a row that the receiver refused for good.' },
+    brokenAt: { note: 'Nothing is sent since then.' },
+  },
+  noticeRules: {
+    projectId: { note: 'Null: of every project, and of servers.' },
+    environmentType: { type: 'NoticeEnvironment' },
+    happenings: { note: 'JSON array of words.' },
+  },
+  notices: {
+    $: {
+      note: 'What was or will be sent: one row for each channel, of e-mail for each recipient.',
+    },
+    recipient: { note: 'Empty unless it is a mail.' },
+    happening: { type: "Happening | 'test'" },
+    messageId: { note: 'The same for every try and replay.' },
+    body: { note: 'JSON of domain/notices/notice.ts Notice.' },
+    complete: {
+      type: 'Flag',
+      note: 'Its body is what is sent; before, the log may still add to it.',
+    },
+    status: { type: 'NotificationStatus' },
+    nextAt: { note: 'Null: it is over.' },
+  },
   hostReports: {
     $: { note: 'Commit statuses and comments on their way to a repository host.' },
     subject: { note: 'What it is about at the host: a commit, a pull request.' },

@@ -34,6 +34,7 @@ import { volumeBackups } from '../migrations/0031-0040/0033-volume-backups.ts'
 import { sharedServers } from '../migrations/0031-0040/0034-shared-servers.ts'
 import { taskRequests } from '../migrations/0031-0040/0036-task-requests.ts'
 import { projectVariables } from '../migrations/0031-0040/0037-project-variables.ts'
+import { notices } from '../migrations/0031-0040/0040-notices.ts'
 import { forges } from '../migrations/0041-0050/0043-forges.ts'
 import { sshSessions } from '../migrations/0041-0050/0046-ssh-sessions.ts'
 import type { Schema } from '../schema.ts'
@@ -74,6 +75,7 @@ const MIGRATIONS: readonly Migration[] = [
   sharedServers,
   taskRequests,
   projectVariables,
+  notices,
   forges,
   sshSessions,
 ]

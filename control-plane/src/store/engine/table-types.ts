@@ -13,7 +13,18 @@ interface Column {
 
 const HEAD = `// Generated from the migrations by \`npm run gen\`. Do not edit: narrow a column in engine/column-facts.ts.
 // Times are epoch milliseconds, booleans 0 or 1, JSON is text that store functions parse themselves.
-import type { Provider, Recipe, SshAccount, TaskStatus, TaskType, Trigger } from '@berth/shared'
+import type {
+  ChannelKind,
+  Happening,
+  NoticeEnvironment,
+  NotificationStatus,
+  Provider,
+  Recipe,
+  SshAccount,
+  TaskStatus,
+  TaskType,
+  Trigger,
+} from '@berth/shared'
 import type { Permission, Role, SshPurpose } from '@berth/shared/api'
 import type { Generated } from 'kysely'
 

@@ -2,6 +2,7 @@
 // deleted.
 import type { Db } from '../engine/db.ts'
 import { leaveForge } from '../forges/connections.ts'
+import { deleteNoticesOfProject } from '../notices/notices.ts'
 import { markServerBackupsRemoved } from './backups.ts'
 
 export async function closeEnvironment(db: Db, id: number, now: number): Promise<void> {
@@ -40,6 +41,7 @@ export async function closeProject(db: Db, id: number, now: number): Promise<voi
   await db.deleteFrom('registries').where('projectId', '=', id).execute()
   await leaveForge(db, id, now)
   await db.deleteFrom('projectVariables').where('projectId', '=', id).execute()
+  await deleteNoticesOfProject(db, id)
   await db
     .updateTable('projects')
     .set({

@@ -106,7 +106,7 @@ interface WatchedEnvironment {
   observed: Observation | null
 }
 
-/** Lists deployed environments that are protected or that a user watches, by id. */
+/** Lists deployed environments that are protected, that a user watches or that a rule names, by id. */
 export async function listWatchedEnvironments(
   db: Db,
   afterId: number,
@@ -127,6 +127,13 @@ export async function listWatchedEnvironments(
             .selectFrom('environmentWatchers')
             .select('environmentWatchers.userId')
             .whereRef('environmentWatchers.environmentId', '=', 'environments.id'),
+        ),
+        e.exists(
+          e
+            .selectFrom('noticeRules')
+            .select('noticeRules.id')
+            .whereRef('noticeRules.organizationId', '=', 'environments.organizationId')
+            .where('noticeRules.happenings', 'like', '%"environment.%'),
         ),
       ]),
     )

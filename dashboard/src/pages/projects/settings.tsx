@@ -12,6 +12,7 @@ import { Section } from '../../components/page.tsx'
 import { Status } from '../../components/status.tsx'
 import { type Project, useEnvironments, useMembers, useServers } from '../../data.ts'
 import { useMe, usePermission } from '../../organization.ts'
+import { ProjectChannels } from '../notices/project-channels.tsx'
 import { Forge } from './forge.tsx'
 import { ProjectFrame } from './frame.tsx'
 import { Registries } from './registries.tsx'
@@ -56,6 +57,7 @@ export function ProjectSettings() {
           <ForgeOf project={p} />
           <RepositoryOf project={p} />
           <RegistriesOf project={p} />
+          <ProjectChannels project={p} />
           <Limit project={p} />
           <Limits key={keyOf(p, ['limits'])} project={p} />
           <Deletion project={p} />

@@ -11,7 +11,7 @@ import type { Context } from '../../../context.ts'
 import { parseRange } from '../../../domain/core/byte-range.ts'
 import type { Admission } from '../../../notifications/admission.ts'
 import { type Api, callerOf } from '../http/api.ts'
-import { admissionOf, admitFollower, sendStream } from '../http/followers.ts'
+import { admissionOf, admitFollower, sendStream } from '../http/streams.ts'
 import { stripAnsi, writeNdjson } from './log-text.ts'
 
 const LOG_TEXT = {

@@ -9,7 +9,7 @@ import {
 import type { Context } from '../../../context.ts'
 import type { Admission } from '../../../notifications/admission.ts'
 import { type Api, callerOf } from '../http/api.ts'
-import { admissionOf, admitFollower, sendStream } from '../http/followers.ts'
+import { admissionOf, admitFollower, sendStream } from '../http/streams.ts'
 
 export function serviceLogRoutes(api: Api, ctx: Context): void {
   api.get(

@@ -222,6 +222,10 @@ export const ERROR_TEXTS: Record<ErrorCode, ErrorText> = {
     'Backups are in this storage, and the key that opens them would go with it.',
     'Let retention end them first, or change the storage.',
   ),
+  notification_not_replayable: say(
+    'The notification is still waiting, so it is sent without you; or its address was removed from the channel.',
+    'Read its `status` and `next_at`. For another address, change the channel and send a test.',
+  ),
   artifact_changed: say(
     'The file on the server is not the one that was collected: its size or digest differs.',
     'Run the action again.',
@@ -272,6 +276,10 @@ export const ERROR_TEXTS: Record<ErrorCode, ErrorText> = {
     'Run the action again and fetch the file within its retention.',
   ),
   artifact_gone: say('The file is no longer on its server.', 'Run the action again.'),
+  events_gone: say(
+    'Events are kept for 7 days, and a stream catches up on at most 10,000. The events after this id are gone or too many, or the id was never given.',
+    'Read the present state with the other operations, then open the stream without `after` and `Last-Event-ID`, or after the id in `newest`.',
+  ),
   delivery_expired: say(
     'The body of the delivery is no longer kept.',
     'Send it again from the repository host.',

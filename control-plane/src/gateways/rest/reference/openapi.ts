@@ -48,6 +48,8 @@ const TAGS: Record<string, string> = {
   tasks: 'Deployments, removals and actions, with their logs.',
   servers: 'Machines that run an agent.',
   organizations: 'Organizations, members, invitations and their audit log.',
+  channels: 'Where notifications go, by which rules, and what was sent.',
+  events: 'A stream of what happens, so that integrations need not poll.',
   tokens: 'Access tokens of the caller.',
   oauth: 'Device login of clients (RFC 8628), refresh and revocation. No bearer token.',
   admin: 'For platform administrators.',
@@ -60,6 +62,7 @@ const TAG_OF: Record<string, string> = {
   health: 'platform',
   setup: 'platform',
   invitations: 'organizations',
+  notifications: 'channels',
   'openapi.json': 'documents',
   docs: 'documents',
 }
@@ -80,6 +83,9 @@ function nameSchemas(routes: readonly RouteOptions[]): z.core.$ZodRegistry<{ id?
   for (const [name, schema] of Object.entries(schemas)) {
     if (schema instanceof z.ZodObject && !inline.has(schema)) registry.add(schema, { id: name })
   }
+  // what a schema says about itself (`.meta`) belongs into the document too
+  const own = registry.get.bind(registry)
+  registry.get = ((schema) => ({ ...z.globalRegistry.get(schema), ...own(schema) })) as typeof own
   return registry
 }
 
