@@ -47,6 +47,24 @@ describe('help', () => {
     expect(io.stdout.text).toContain('berth log (tasks log) shows what a deployment did.')
   })
 
+  it('prints errors as JSON with --json, beside the line for people', async () => {
+    const { io, code } = await runHere('tasks', 'show', '--json')
+    expect(code).toBe(2)
+    expect(JSON.parse(io.stdout.text)).toEqual({
+      error: {
+        message: 'missing: <id>',
+        hint: 'berth help tasks show shows what it takes',
+        exit_code: 2,
+        code: null,
+        status: null,
+        request_id: null,
+      },
+    })
+    expect(io.stderr.text).toContain('error: missing: <id>')
+    // words of another program are not ours
+    expect((await runHere('tasks', 'show')).io.stdout.text).toBe('')
+  })
+
   it('exit-codes lists every code', async () => {
     const { io } = await runHere('help', 'exit-codes')
     const listed = io.stdout.text.match(/^ *\d+/gm)?.map(Number)
