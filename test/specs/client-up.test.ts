@@ -106,6 +106,8 @@ describe('from nothing', () => {
     expect(readFileSync(join(cwd, '.service.yml'), 'utf8')).toContain('run: exec node server.js')
     expect(git(cwd, 'status', '--porcelain')).toBe('')
     expect(first.err).toContain(made.webhook.url)
+    // without a terminal the output is a log, so the secret is not in it
+    expect(first.err).not.toContain('whsec_')
 
     const head = git(cwd, 'rev-parse', 'HEAD')
     const second = await up(cwd)
@@ -135,6 +137,7 @@ describe('from nothing', () => {
     // the file is there now, so it is found; it is still not committed
     const yes = await up(cwd, [], { types: ['y'], env: { DISPLAY: ':1' } })
     expect(yes.code, yes.err).toBe(0)
+    expect(yes.err).toMatch(/Secret +whsec_/)
     expect(host.pushed('asked')).toContain('.service.yml')
     expect(yes.io.launched).toEqual([['xdg-open', `${URL_OF_ALL}/`]])
     const again = await up(cwd, [], { types: [], env: { DISPLAY: ':1' } })
@@ -373,9 +376,17 @@ describe('access', () => {
     expect(guessed.err).toContain('-p NAME (the name shop is taken')
   })
 
-  test('signs in with one approval, and stores it', async () => {
+  test.each([
+    ['an administrator', 'ada@example.com', true],
+    ['a developer', 'carl@example.com', false],
+  ])('signs in %s with one approval, and keeps the scopes that fit the role', async (who, email, may) => {
     succeed()
-    const cwd = host.checkout('signs-in', NODE)
+    const name = may ? 'signs-in' : 'signs-in-again'
+    const cwd = host.checkout(name, NODE)
+    if (!may) {
+      await person(p.cp, 'Carl', 'developer')
+      expect((await up(cwd, ['--yes'])).code, who).toBe(0)
+    }
     const folder = mkdtempSync(join(tmpdir(), 'berth-up-login-'))
     try {
       const env = { BERTH_URL: '', BERTH_TOKEN: '', BERTH_CONFIG_DIR: folder }
@@ -386,7 +397,7 @@ describe('access', () => {
       )
       const code = /one-time code: (\S+)/.exec(io.stderr.text)?.[1]
       const browser = new Browser(p.cp)
-      await browser.signIn('ada@example.com', PASSWORD)
+      await browser.signIn(email, PASSWORD)
       const { status } = await browser.send('POST', '/device/approve', { user_code: code })
       expect(status).toBe(200)
       await p.cp.advance(60_000) // the client polls faster here than the server allows
@@ -394,7 +405,8 @@ describe('access', () => {
       const stored = JSON.parse(readFileSync(join(folder, 'credentials.json'), 'utf8'))
       expect(Object.keys(stored)).toEqual([p.cp.url])
       const me = await as(p.cp, stored[p.cp.url].access_token, () => p.cp.call('GET', '/api/me'))
-      expect(me.body).toMatchObject({ token: { scopes: expect.arrayContaining(['admin']) } })
+      const scopes = ['read', 'deploy', 'write', 'ssh', ...(may ? ['admin'] : [])]
+      expect(me.body).toMatchObject({ token: { scopes } })
     } finally {
       rmSync(folder, { recursive: true, force: true })
     }

@@ -27,7 +27,7 @@ describe.each(ENGINES)('the repository on %s', (engine) => {
           reachable: true,
           default_branch: 'main',
           branch_count: 2,
-          service_file: { found: true, errors: [] },
+          service_file: { found: true, recipes: ['manual'], errors: [] },
           error: null,
         },
       ])
@@ -59,7 +59,7 @@ describe.each(ENGINES)('the repository on %s', (engine) => {
       })
       fixture.repository.commit({ '.service.yml': null })
       const without = await fixture.cp.call('POST', at('repository_check'))
-      expect(without.body).toMatchObject({ service_file: { found: false, errors: [] } })
+      expect(without.body).toMatchObject({ service_file: { found: false, recipes: [], errors: [] } })
     })
 
     test('says why it cannot be reached', async () => {

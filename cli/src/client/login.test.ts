@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { temporaryFolder } from '../testing/berth.ts'
@@ -52,7 +52,7 @@ describe('the token that is used', () => {
   ] as const
   it.each(cases)('%s', async (_, env, url, baseUrl, token) => {
     const io = testIo({ env: { ...env, BERTH_CONFIG_DIR: stored().folder } })
-    expect(await findIdentity({ ...flags, url }, io)).toEqual({ baseUrl, token, stored: null })
+    expect(await findIdentity({ ...flags, url }, io)).toMatchObject({ baseUrl, token, stored: null })
   })
 
   it('BERTH_TOKEN beats BERTH_TOKEN_FILE, which beats the file', async () => {
@@ -82,14 +82,34 @@ describe('the token that is used', () => {
     })
   })
 
-  it('--url makes an entry the last used one', async () => {
+  it('--url and BERTH_URL are for one command: the file stays as it was', async () => {
     const { folder, path } = stored()
+    const before = readFileSync(path, 'utf8')
+    const url = 'https://old.example.com'
     const io = testIo({ env: { BERTH_CONFIG_DIR: folder } })
-    await findIdentity({ ...flags, url: 'https://old.example.com' }, io)
+    expect((await findIdentity({ ...flags, url }, io)).token).toBe('old')
+    const named = testIo({ env: { BERTH_CONFIG_DIR: folder, BERTH_URL: url } })
+    expect((await findIdentity(flags, named)).token).toBe('old')
+    expect((await findIdentity(flags, io)).token).toBe('new')
+    expect(readFileSync(path, 'utf8')).toBe(before)
+  })
+
+  it('a folder’s link chooses among known addresses, and never adds one', async () => {
+    const { folder } = stored()
+    const cwd = temporaryFolder()
+    mkdirSync(join(cwd, '.berth'))
+    const link = (url: string) =>
+      writeFileSync(join(cwd, '.berth/project.json'), JSON.stringify({ project: 'shop', url }))
+    const io = testIo({ cwd, env: { BERTH_CONFIG_DIR: folder } })
+    link('https://old.example.com')
     expect((await findIdentity(flags, io)).token).toBe('old')
-    expect(JSON.parse(readFileSync(path, 'utf8'))['https://new.example.com'].access_token).toBe(
-      'new',
-    )
+    const named = { ...flags, url: 'https://new.example.com' }
+    expect((await findIdentity(named, io)).token).toBe('new')
+    link('https://evil.example.com')
+    await expect(findIdentity(flags, io)).rejects.toMatchObject({
+      exitCode: 4,
+      message: expect.stringContaining('not logged in to https://evil.example.com'),
+    })
   })
 
   it('nobody is logged in', async () => {

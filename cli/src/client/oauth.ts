@@ -130,9 +130,17 @@ export async function renewToken(
   return token
 }
 
-async function refresh(connection: Connection, refreshToken: string): Promise<TokenAnswer> {
+/** New tokens for a login; with `scopes` it keeps only these. */
+export async function refresh(
+  connection: Connection,
+  refreshToken: string,
+  scopes?: readonly string[],
+): Promise<TokenAnswer> {
   const path = '/api/oauth/token'
-  const form = { grant_type: 'refresh_token', refresh_token: refreshToken }
+  const form = {
+    ...{ grant_type: 'refresh_token', refresh_token: refreshToken },
+    ...(scopes ? { scope: scopes.join(' ') } : {}),
+  }
   // shorter than the lock's lifetime, with one retry: the server accepts a spent token again after a lost reply
   const send = () => post(connection, path, form, { timeoutMs: CLIENT.refreshMs })
   const answer = await send().catch((error: unknown) => {

@@ -76,9 +76,10 @@ describe('server add', () => {
   })
 
   it.each([
-    [['server', 'add', 'fra-2'], "required option '--hostname <host>' not specified"],
+    [['server', 'add', 'fra-2'], 'missing: --hostname <host>'],
+    [['server', 'add'], 'missing: <name>, --hostname <host>'],
     [['server', 'add', 'x', '--hostname', 'a b'], '--hostname is not valid'],
-    [['server', 'add', '--hostname', 'h'], "missing required argument 'name'"],
+    [['server', 'add', '--hostname', 'h'], 'missing: <name>'],
   ])('%j: 2', async (args, message) => {
     const { peer, env } = await installation()
     const { code, stderr } = await berth(args, { env })

@@ -1,4 +1,4 @@
-// What an application is and needs, whatever its language, and the files that follow from it. PURE.
+// What an application of any language is and needs, and the files that follow from it. PURE.
 import type { Recipe } from '@berth/shared'
 
 /** A variable without which it does not start. */
@@ -93,6 +93,7 @@ export function dockerDraft(app: App, found: { ignore: boolean }): Draft {
     reasons: [
       ...app.reasons,
       `There is no Dockerfile: one is written that listens on ${app.port}.`,
+      ...(app.problem === undefined ? [] : [app.problem]),
     ],
     files,
     variables: app.variables,
@@ -139,6 +140,7 @@ export function manualDraft(app: App, way: ManualWay): Draft {
       ...app.reasons,
       ...(way.steps.length > 0 ? [`Commands on the server: ${way.steps.join(', then ')}.`] : []),
       how,
+      ...(app.problem === undefined ? [] : [app.problem]),
     ],
     files: [],
     variables: app.variables,

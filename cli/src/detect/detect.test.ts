@@ -86,6 +86,12 @@ const ROWS: Record<string, Row> = {
     service: ['procfile: Procfile', '- npm ci\n'],
     dockerfile: ['npm ci'],
   },
+  'Procfile that alone says what starts': {
+    files: { Procfile: 'web: node a.js\n', 'package.json': '{}', 'package-lock.json': '{}' },
+    title: 'Procfile',
+    recipes: 'manual',
+    service: ['procfile: Procfile', '- npm ci\n'],
+  },
   'Procfile alone': {
     files: { Procfile: 'web: ./serve\n' },
     title: 'Procfile',

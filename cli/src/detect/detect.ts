@@ -10,7 +10,7 @@ import { ComposeError, type Conversion, convertCompose } from '../compose/conver
 import { type App, type Draft, dockerDraft, manualDraft, quoted, stepLines } from './app.ts'
 import { ownDockerfileDraft } from './dockerfile.ts'
 import { COMPOSE_NAMES, firstOf, has, type Look, listenPort, textOf } from './look.ts'
-import { nodeApp } from './node.ts'
+import { nodeApp, nodeSteps } from './node.ts'
 import { goApp, phpApp, railsApp, siteApp } from './other.ts'
 import { pythonApp } from './python.ts'
 
@@ -82,11 +82,26 @@ function tryCompose(look: Look, file: string): Tried {
   }
 }
 
+/** For a program whose start only the Procfile says. */
+function buildSteps(look: Look): string[] {
+  const node = nodeSteps(look)
+  if (node) return node
+  if (has(look, 'composer.json')) return ['composer install --no-dev --no-interaction']
+  if (has(look, 'Gemfile.lock')) {
+    return ['bundle config set --local path vendor/bundle', 'bundle install']
+  }
+  if (has(look, 'requirements.txt')) {
+    return ['python3 -m venv .venv', '.venv/bin/pip install --quiet -r requirements.txt']
+  }
+  return []
+}
+
 /** Each line is a service; the steps before them are those of the language, if it is known. */
 function procfileDrafts(look: Look, app: App | undefined): Draft[] {
-  const steps = app?.manual?.steps ?? []
+  const isServer = app?.manual !== undefined && app.manual?.root === undefined
+  const steps = isServer ? (app.manual?.steps ?? []) : buildSteps(look)
   const { commands, release } = readProcfile(textOf(look, 'Procfile'))
-  const language = app ? ` and ${app.title}` : ''
+  const language = isServer ? ` and ${app.title}` : ''
   const base = { files: [], variables: app?.variables ?? [], notConverted: [], problem: null }
   const manual: Draft = {
     ...base,
@@ -109,7 +124,7 @@ function procfileDrafts(look: Look, app: App | undefined): Draft[] {
       "  procfile: Procfile # web serves the environment's own address; release runs before the switch",
     ],
   }
-  if (!app || app.manual?.root !== undefined || commands.size === 0) return [manual]
+  if (!app || !isServer || commands.size === 0) return [manual]
   const docker = dockerDraft(app, { ignore: has(look, '.dockerignore') })
   const services = [...commands].flatMap(([name, command]) => [
     `    ${name}:`,

@@ -328,6 +328,14 @@ function dockerfileOf(
   ]
 }
 
+/** Commands that make the packages ready, also where nothing says what is started; null: no package.json. */
+export function nodeSteps(look: Look): string[] | null {
+  const found = readPackage(textOf(look, 'package.json'))
+  if (!found) return null
+  const { name, install } = managerOf(look, found)
+  return [install, ...(Object.hasOwn(found.scripts, 'build') ? [`${name} run build`] : [])]
+}
+
 export function nodeApp(look: Look): App | null {
   const found = readPackage(textOf(look, 'package.json'))
   if (!found) return null

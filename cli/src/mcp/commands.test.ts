@@ -22,7 +22,7 @@ describe('install', () => {
     const entry = {
       type: 'stdio',
       command: 'berth',
-      args: ['mcp', '--allow-write', '--project', 'shop'],
+      args: ['mcp', '--allow-write', '--project', 'shop', '--url', 'https://x.example.com'],
     }
     expect(JSON.parse(stdout)).toEqual({ [key]: { berth: entry } })
     expect(stderr).toContain(file)

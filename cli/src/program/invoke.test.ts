@@ -39,6 +39,32 @@ describe('help', () => {
     for (const word of ['deploy', 'envs', 'tasks', 'login']) expect(io.stdout.text).toContain(word)
   })
 
+  it('groups the commands by task, and tells log from logs', async () => {
+    const { io } = await runHere('help')
+    const titles = io.stdout.text.match(/^[A-Z][^\n]*:$/gm)
+    expect(titles).toEqual(expect.arrayContaining(['Deploy:', 'See what happened:', 'This client:']))
+    expect(titles).not.toContain('More:')
+    expect(io.stdout.text).toContain('berth log (tasks log) shows what a deployment did.')
+  })
+
+  it('prints errors as JSON with --json, beside the line for people', async () => {
+    const { io, code } = await runHere('tasks', 'show', '--json')
+    expect(code).toBe(2)
+    expect(JSON.parse(io.stdout.text)).toEqual({
+      error: {
+        message: 'missing: <id>',
+        hint: 'berth help tasks show shows what it takes',
+        exit_code: 2,
+        code: null,
+        status: null,
+        request_id: null,
+      },
+    })
+    expect(io.stderr.text).toContain('error: missing: <id>')
+    // words of another program are not ours
+    expect((await runHere('tasks', 'show')).io.stdout.text).toBe('')
+  })
+
   it('exit-codes lists every code', async () => {
     const { io } = await runHere('help', 'exit-codes')
     const listed = io.stdout.text.match(/^ *\d+/gm)?.map(Number)
@@ -53,7 +79,7 @@ describe('words that are no command: 2', () => {
     [['help', 'qqqqq'], "unknown command 'qqqqq'", 'commands: '],
     [['--bogus'], "unknown option '--bogus'", 'berth --help'],
     [['deploy', '--wiat'], "unknown option '--wiat'", 'did you mean --wait?'],
-    [['tasks', 'show'], "missing required argument 'id'", 'berth help'],
+    [['tasks', 'show'], 'missing: <id>', 'berth help'],
     [['completion', 'tcsh'], "completion takes bash, zsh, fish, powershell, got 'tcsh'", ''],
   ])('%j', async (argv, message, hint) => {
     const { io, code } = await runHere(...argv)

@@ -32,6 +32,12 @@ it.each([
   ['2026-11-15T10:05:00Z', 'just now'], // a server whose clock is ahead
   ['2026-11-15T09:56:00Z', '4 min ago'],
   ['2026-11-15T08:00:00Z', '2 h ago'],
+  // rounded to the nearest, also into the next unit
+  ['2026-11-15T08:29:00Z', '2 h ago'],
+  ['2026-11-15T08:31:00Z', '1 h ago'],
+  ['2026-11-15T09:57:29Z', '3 min ago'],
+  ['2026-11-15T09:00:20Z', '1 h ago'],
+  ['2026-11-13T09:40:00Z', '2 days ago'],
   ['2026-11-01T10:00:00Z', '14 days ago'],
   [null, '-'],
 ])('%s is %s', (time, text) => expect(formatAgo(time, NOW)).toBe(text))

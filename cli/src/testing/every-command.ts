@@ -442,6 +442,8 @@ export const ROWS: Record<string, Row> = {
     shown: /Approved #51 at c136499/,
     changes: 'POST /api/projects/12/pull_requests/51/approve',
     exits: [
+      [0, ['51', ...SHOP, '--commit', SHA.slice(0, 7)]],
+      [2, ['51', ...SHOP, '--commit', '0000000']], // not the head
       [2, ['51', ...SHOP]],
       [5, ['52', ...SHOP]],
     ],

@@ -126,7 +126,7 @@ export const repositoryCheck = (more: object = {}): RepositoryCheck =>
     reachable: true,
     default_branch: 'main',
     branch_count: 3,
-    service_file: { found: true, errors: [] },
+    service_file: { found: true, recipes: ['docker'], errors: [] },
     error: null,
     ...more,
   })

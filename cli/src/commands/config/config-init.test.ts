@@ -53,14 +53,21 @@ describe('config init', () => {
     expect(await run(['config', 'validate', '--recipe', 'docker'], io)).toBe(0)
   })
 
-  it('package.json with a start script: the manual recipe keeps it running', async () => {
+  it('package.json with a start script: a Dockerfile, or the manual recipe keeps it running', async () => {
     const cwd = folderWith({
       'package.json': '{"scripts":{"start":"node server.js"}}',
       'package-lock.json': '{}',
     })
-    expect((await init(cwd)).code).toBe(0)
+    const { code, stderr } = await init(cwd)
+    expect(code).toBe(0)
+    expect(stderr).toContain('✓ Wrote Dockerfile\n✓ Wrote .dockerignore\n')
+    expect(stderr).toContain('git add .service.yml Dockerfile .dockerignore &&')
+    expect(readFileSync(join(cwd, 'Dockerfile'), 'utf8')).toContain('CMD ["node","server.js"]')
+    writeFileSync(join(cwd, 'Dockerfile'), 'mine')
+    expect((await init(cwd, ['--recipe', 'manual', '--force'])).code).toBe(0)
+    expect(readFileSync(join(cwd, 'Dockerfile'), 'utf8')).toBe('mine')
     expect(written(cwd)).toContain('manual:\n  deploy:\n    - npm ci\n  services:\n')
-    expect(written(cwd)).toContain('      run: exec npm start\n')
+    expect(written(cwd)).toContain('      run: exec node server.js\n')
   })
 
   it('a Procfile: its lines are the services, and the written file is valid beside it', async () => {
@@ -70,7 +77,7 @@ describe('config init', () => {
       'package-lock.json': '{}',
     })
     const { code, stderr } = await init(cwd)
-    expect([code, stderr]).toEqual([0, expect.stringContaining('Found Procfile and package.json')])
+    expect([code, stderr]).toEqual([0, expect.stringContaining('Found Procfile: Berth keeps')])
     expect(written(cwd)).toContain('manual:\n  deploy:\n    - npm ci\n  procfile: Procfile')
     expect(await run(['config', 'validate', '--recipe', 'manual'], testIo({ cwd }))).toBe(0)
     writeFileSync(join(cwd, 'Procfile'), 'web\n')

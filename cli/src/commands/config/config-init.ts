@@ -150,7 +150,6 @@ async function performInit(options: InitOptions, context: Context): Promise<Exit
   if (baseUrl === undefined) {
     await screen.note('  No server is known: --url URL names the schema for editors in it.')
   }
-  if (draft.problem !== null) await screen.warn(draft.problem)
   const root = await findRoot(io.cwd)
   if (root !== undefined && root !== (await realpath(io.cwd))) {
     await screen.warn(`Berth reads it in the root of the repository, which is ${cleanText(root)}`)

@@ -327,7 +327,7 @@ describe('refusals', () => {
   )
 
   it.each([
-    [['actions', 'run', ...WHERE], "missing required argument 'name'"],
+    [['actions', 'run', ...WHERE], 'missing: <name>'],
     [[...RUN, '--timeout', '5m'], '--timeout needs --wait'],
     [[...RUN, '--downlaod', 'x'], "unknown option '--downlaod'"],
     [['actions', 'rnu'], 'did you mean run?'],

@@ -6,6 +6,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { run } from '../../program/invoke.ts'
 import { type Installation, startInstallation } from '../../testing/installation.ts'
 import { testIo } from '../../testing/io.ts'
+import { environment } from '../../testing/samples.ts'
 import { certificate } from '../../testing/samples-people.ts'
 
 const FOLLOW = ['logs', '-p', 'shop', '-e', 'pr-42', '-f']
@@ -21,6 +22,10 @@ describe('berth logs', () => {
     bin = mkdtempSync(join(tmpdir(), 'berth-logs-'))
     Object.assign(it_.env, { PATH: `${bin}:${process.env.PATH}`, XDG_RUNTIME_DIR: bin })
     it_.peer.script('POST /api/servers/2/ssh', { status: 201, json: certificate() })
+    const [web] = environment().services
+    const services = [web, { ...web, name: 'db', url: null }]
+    const both = environment({ services })
+    it_.peer.script('GET /api/projects/12/environments', { json: [both] })
   })
   afterEach(() => {
     for (const clean of wishes) clean()
@@ -56,6 +61,15 @@ describe('berth logs', () => {
     }
     expect(await run([...FOLLOW, '-s', 'web', '-s', 'db'], io), io.stderr.text).toBe(0)
     expect(io.stdout.text.split('\n')).toHaveLength(2)
+  })
+
+  it('an unknown service is an error that lists the names, before a connection is made', async () => {
+    const io = open()
+    expect(await run([...FOLLOW, '-s', 'wbe'], io)).toBe(5)
+    expect(io.stderr.text).toBe(
+      "error: no service 'wbe' in shop / pr-42\nhint:  services: web, db\n",
+    )
+    expect(it_.peer.asked('POST /api/servers/2/ssh')).toEqual([])
   })
 
   it('says what is wrong with one service while the others are quiet', async () => {

@@ -58,7 +58,7 @@ async function performUse({ name }: { name: string }, { io, screen }: Context): 
     url = matchContext(name, before)
     const entry = before[url]
     if (!entry) return undefined
-    // later than every other one, whatever the clocks of earlier logins were
+    // later than every other one, also where the clock of an earlier login was ahead
     const newest = Object.values(before).reduce(
       (at, one) => Math.max(at, Date.parse(one.used_at)),
       0,

@@ -4,7 +4,7 @@ import { describe, expect, it, vi } from 'vitest'
 import { berth, berthInTerminal, temporaryFolder } from '../../testing/berth.ts'
 import { startInstallation } from '../../testing/installation.ts'
 import { problem, type Scripted } from '../../testing/peer.ts'
-import { me } from '../../testing/samples.ts'
+import { me, task } from '../../testing/samples.ts'
 
 const read = (folder: string) => JSON.parse(readFileSync(join(folder, 'credentials.json'), 'utf8'))
 
@@ -227,7 +227,7 @@ it('credentials that others can read are refused: 4, with what to type', async (
   expect(stderr).toContain(`hint:  chmod 600 '${join(folder, 'credentials.json')}'`)
 })
 
-it('the last used installation is meant when none is named', async () => {
+it('the installation of the last login is meant when none is named; --url is for one command', async () => {
   const { peer, env } = await loggedIn()
   const other = await startInstallation()
   other.peer.script('GET /api/me', { json: me({ name: 'Grace Hopper' }) })
@@ -235,10 +235,30 @@ it('the last used installation is meant when none is named', async () => {
   await berth(['login', ...args], { env, stdin: 'berth_pat_other' })
   expect((await berth(['whoami'], { env })).stdout).toContain('Grace Hopper')
   expect((await berth(['whoami', '--url', peer.url], { env })).stdout).toContain('Ada Lovelace')
+  expect((await berth(['whoami'], { env })).stdout).toContain('Grace Hopper')
+  const host = new URL(peer.url).host
+  expect((await berth(['context', 'use', host], { env })).stderr).toContain(`now go to ${peer.url}`)
   expect((await berth(['whoami'], { env })).stdout).toContain('Ada Lovelace')
+  const listed = await berth(['context'], { env })
+  expect(listed.stdout).toContain(`${peer.url}\tada@example.com\tcurrent\n`)
+  expect((await berth(['context', 'use', 'nope.example.com'], { env })).code).toBe(5)
+  // several are known, so a change names the one that it changes
+  peer.script('POST /api/environments/101/tasks', { status: 201, json: task('queued') })
+  const deployed = await berth(['deploy', '-p', 'shop', '-e', 'pr-42'], { env })
+  expect([deployed.code, deployed.stderr]).toEqual([
+    0,
+    expect.stringContaining(`Control plane: ${peer.url}\n`),
+  ])
+  expect((await berth(['envs', '-p', 'shop'], { env })).stderr).not.toContain('Control plane')
   expect(peer.requests.every((one) => one.headers.authorization === 'Bearer berth_pat_mine')).toBe(
     true,
   )
+  const removed = await berth(['context', 'remove', host], { env })
+  expect([removed.code, removed.stderr]).toEqual([
+    0,
+    expect.stringContaining(`Commands now go to ${other.peer.url}`),
+  ])
+  expect((await berth(['whoami'], { env })).stdout).toContain('Grace Hopper')
 })
 
 describe('logout', () => {

@@ -12,7 +12,7 @@ import {
 } from '../../client/credentials.ts'
 import type { Connection } from '../../client/http.ts'
 import { checkToken, chooseBaseUrl, trustAuthority } from '../../client/login.ts'
-import { awaitApproval, revokeToken, startDeviceLogin } from '../../client/oauth.ts'
+import { awaitApproval, refresh, revokeToken, startDeviceLogin } from '../../client/oauth.ts'
 import {
   type Context,
   compose,
@@ -39,6 +39,8 @@ interface LoginOptions {
   name: string | undefined
   /** false: the user opens the page manually. */
   browser: boolean
+  /** Gives back scopes that no role of the user can use. */
+  fitsRole?: true
 }
 
 function parseLogin({ flags }: Invocation): LoginOptions {
@@ -85,9 +87,15 @@ async function logIn(baseUrl: string, options: LoginOptions, context: Context): 
   await trustAuthority(globals, io.env)
   const debug = globals.verbose || io.env.BERTH_DEBUG === 'api'
   const connection: Connection = { baseUrl, token: given, organizationId: null, io, debug }
-  const tokens = given === null ? await logInByDevice(options, context, connection) : null
+  let tokens = given === null ? await logInByDevice(options, context, connection) : null
+  const { value: me, raw } = await createApi({
+    ...connection,
+    token: tokens?.access_token ?? given,
+  }).get('/api/me', Me)
+  if (tokens && options.fitsRole && !isAdministrator(me)) {
+    tokens = await refresh(connection, tokens.refresh_token, SCOPES)
+  }
   const token = tokens?.access_token ?? given
-  const { value: me, raw } = await createApi({ ...connection, token }).get('/api/me', Me)
   await updateCredentials(path, io, (before) => ({
     ...before,
     [baseUrl]: {
@@ -104,10 +112,14 @@ async function logIn(baseUrl: string, options: LoginOptions, context: Context): 
   return raw
 }
 
-/** One approval for everything that `up` may have to do; the server leaves out what the role cannot use. */
-export const logInForUp = async (baseUrl: string, context: Context): Promise<void> => {
-  const options = { withToken: false, scopes: [...SCOPES, 'admin'], name: undefined, browser: true }
-  await logIn(baseUrl, options, context)
+const isAdministrator = (me: Me): boolean =>
+  me.is_platform_admin || me.organizations.some(({ role }) => role === 'admin' || role === 'owner')
+
+/** One approval for everything that `up` may have to do; what the role cannot use is given back. */
+export async function logInForUp(baseUrl: string, context: Context): Promise<void> {
+  const scopes = [...SCOPES, 'admin']
+  const options = { withToken: false, scopes, name: undefined, browser: true }
+  await logIn(baseUrl, { ...options, fitsRole: true }, context)
 }
 
 /** Always shows address and code, because the user cannot continue without them. */

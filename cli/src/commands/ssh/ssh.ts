@@ -22,7 +22,7 @@ import { CLIENT } from '../../limits/client.ts'
 import { CliError, EXIT, type ExitCode, interrupted, usage } from '../../terminal/exit.ts'
 import { formatSpan } from '../../terminal/format.ts'
 import { cleanText } from '../../terminal/text.ts'
-import { parseServices } from '../deployments/logs.ts'
+import { parseServices, requireServices } from '../deployments/logs.ts'
 import { findServer } from '../servers/servers.ts'
 
 interface SshOptions {
@@ -58,6 +58,7 @@ async function findPlace(
   api: Api,
   server: string | undefined,
   purpose: 'read' | 'change',
+  service?: string,
 ): Promise<Where> {
   if (server !== undefined && context.globals.env === undefined) {
     const found = await findServer(api, server, 'change')
@@ -65,6 +66,7 @@ async function findPlace(
   }
   const target = await findTarget(api, context, purpose)
   const { environment } = target
+  requireServices(target, service === undefined ? [] : [service])
   if (server !== undefined) {
     const found = await findServer(api, server, 'change')
     if (found.id !== environment.server.id) {
@@ -114,7 +116,7 @@ function exitCodeOf(code: number | null, isCommand: boolean, endpoint: SshEndpoi
 async function performSsh(options: SshOptions, context: Context): Promise<number> {
   const { io, screen } = context
   const api = await context.connect()
-  const { place, name } = await findPlace(context, api, options.server, 'change')
+  const { place, name } = await findPlace(context, api, options.server, 'change', options.service)
   const words = sshWords(options, place)
   const isCommand = options.command.length > 0
   return withCertificate({ api, io }, place, 'shell', async (endpoint) => {

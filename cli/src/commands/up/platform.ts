@@ -70,7 +70,8 @@ async function sayHooks(made: Made, context: Context): Promise<void> {
   )
   await say(`  At      ${forgePages(host, path)?.hooks ?? `the settings of ${project.repo_url}`}`)
   await say(`  URL     ${project.webhook.url}`)
-  if (secret !== null) await say(`  Secret  ${secret}   (shown once)`)
+  // the output of a CI job is kept, and many people read it
+  if (secret !== null && context.io.stderr.isTTY) await say(`  Secret  ${secret}   (shown once)`)
   else await say(`  Secret  berth project webhook ${project.name} --rotate-secret makes one`)
   await say(`  Or let Berth install both: berth project connect -p ${project.name}`)
 }

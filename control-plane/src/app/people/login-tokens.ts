@@ -1,7 +1,7 @@
 // The tokens of a client's login: an access token for 30 days and a refresh token for one use. A reused refresh token
 // means that two parties hold it, so the login ends, except shortly after the use, when the reply may have been lost.
 import { PEOPLE } from '@berth/shared'
-import type { TokenAnswer } from '@berth/shared/api'
+import type { Scope, TokenAnswer } from '@berth/shared/api'
 import type { Context } from '../../context.ts'
 import type { From } from '../../domain/core/access.ts'
 import { decideRefresh } from '../../domain/people/device-login.ts'
@@ -15,6 +15,7 @@ import {
   type Login,
   takeRefreshToken,
   takeRepetition,
+  updateLoginScopes,
 } from '../../store/people/logins.ts'
 import { findTokenByHash, insertToken, type User } from '../../store/people/people.ts'
 import { updateFormerTokens } from '../../store/people/tokens.ts'
@@ -57,11 +58,15 @@ export async function issueTokens(c: Change, login: Login): Promise<TokenAnswer>
   }
 }
 
-/** Undefined if the token is not or no longer valid. Ending a login is committed although the answer is a refusal. */
+/**
+ * Undefined if the token is not or no longer valid. Ending a login is committed although the answer is a refusal.
+ * `wanted` (RFC 6749, section 6): fewer scopes from now on; a login never gets more.
+ */
 export async function refreshTokens(
   ctx: Context,
   text: string,
   from: From,
+  wanted?: readonly Scope[],
 ): Promise<TokenAnswer | undefined> {
   if (parseToken(text)?.prefix !== 'berth_rt_') return undefined
   return change(ctx, async (c) => {
@@ -89,8 +94,12 @@ export async function refreshTokens(
     }
     // false if it was ended since our read; the lock makes a later end include the new tokens
     if (!(await holdLogin(c.db, login.id))) return undefined
-    const answer = await issueTokens(c, login)
-    await auditCaller(c, personAsCaller(user, from), null, 'login.refresh', ['login', login.id])
+    const scopes = wanted ? login.scopes.filter((one) => wanted.includes(one)) : login.scopes
+    if (scopes.length < login.scopes.length) await updateLoginScopes(c.db, login.id, scopes)
+    const answer = await issueTokens(c, { ...login, scopes })
+    const details = wanted ? { scopes } : {}
+    const caller = personAsCaller(user, from)
+    await auditCaller(c, caller, null, 'login.refresh', ['login', login.id], details)
     return answer
   })
 }

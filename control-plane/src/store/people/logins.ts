@@ -30,6 +30,14 @@ export async function insertLogin(
   return id
 }
 
+export async function updateLoginScopes(db: Db, id: number, scopes: Scope[]): Promise<void> {
+  await db
+    .updateTable('logins')
+    .set({ scopes: scopes.join(' ') })
+    .where('id', '=', id)
+    .execute()
+}
+
 export async function findLogin(db: Db, id: number): Promise<Login | undefined> {
   const row = await db.selectFrom('logins').selectAll().where('id', '=', id).executeTakeFirst()
   return row && withScopes(row)

@@ -19,6 +19,7 @@ import {
   startDevice,
 } from '../../../app/people/device-login.ts'
 import { refreshTokens, revokeByToken } from '../../../app/people/login-tokens.ts'
+import { parseScopes } from '../../../domain/people/people.ts'
 import type { Context } from '../../../context.ts'
 import { RateLimit } from '../../../identity/rate-limit.ts'
 import type { Api } from '../http/api.ts'
@@ -119,6 +120,8 @@ const TokenForm = z.object({
   client_id: Parameter.optional(),
   device_code: Parameter.optional(),
   refresh_token: Parameter.optional(),
+  /** With a refresh token: the scopes that the login keeps. */
+  scope: Parameter.optional(),
 })
 
 async function grant(
@@ -133,7 +136,11 @@ async function grant(
   }
   if (form.grant_type === 'refresh_token') {
     if (!form.refresh_token) throw new OauthRefusal('invalid_request', 'refresh_token is missing.')
-    const answer = await refreshTokens(ctx, form.refresh_token, from)
+    const wanted = form.scope === undefined ? undefined : parseScopes(form.scope)
+    if (form.scope !== undefined && !wanted?.includes('read')) {
+      throw new OauthRefusal('invalid_scope', 'scope must have read, and fewer scopes than before.')
+    }
+    const answer = await refreshTokens(ctx, form.refresh_token, from, wanted)
     if (answer) return answer
     throw new OauthRefusal(
       'invalid_grant',
