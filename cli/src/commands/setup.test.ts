@@ -77,7 +77,7 @@ describe('server add', () => {
 
   it.each([
     [['server', 'add', 'fra-2'], "required option '--hostname <host>' not specified"],
-    [['server', 'add', 'x', '--hostname', 'a b'], '--hostname is not valid'],
+    [['server', 'add', 'x', '--hostname', 'a b'], '--hostname must be a host name or an address'],
     [['server', 'add', '--hostname', 'h'], "missing required argument 'name'"],
   ])('%j: 2', async (args, message) => {
     const { peer, env } = await installation()

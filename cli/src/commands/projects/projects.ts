@@ -101,7 +101,7 @@ const FLAGS: Record<string, string> = {
 export function invalidInput(issues: readonly { path: PropertyKey[]; message: string }[]): Error {
   const [issue] = issues
   const field = String(issue?.path[0] ?? '')
-  return usage(`${FLAGS[field] ?? field} is not valid: ${issue?.message}`)
+  return usage(`${FLAGS[field] ?? field} ${issue?.message ?? 'is not valid'}`)
 }
 
 async function performProjectCreate(
