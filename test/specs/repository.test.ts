@@ -149,7 +149,7 @@ describe.each(ENGINES)('the repository on %s', (engine) => {
       const short = await deploy(id, 'feed12')
       expect([short.status, short.problem?.message]).toEqual([
         422,
-        'commit_sha: must be the first 7 or more hex digits of a commit.',
+        'commit_sha must be the first 7 or more hex digits of a commit.',
       ])
       expect(await fixture.tasks(id)).toHaveLength(2)
     })

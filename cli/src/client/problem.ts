@@ -95,7 +95,8 @@ function fieldSentences(problem: Problem): string[] {
   return problem.errors.flatMap((error: unknown) => {
     const { field, message } = (error ?? {}) as { field?: unknown; message?: unknown }
     if (typeof message !== 'string') return []
-    return [typeof field === 'string' && field !== '' ? `${field}: ${message}` : message]
+    const isNamed = typeof field !== 'string' || field === '' || message.startsWith(field)
+    return [isNamed ? message : `${field}: ${message}`]
   })
 }
 

@@ -78,7 +78,7 @@ describe('server add', () => {
   it.each([
     [['server', 'add', 'fra-2'], 'missing: --hostname <host>'],
     [['server', 'add'], 'missing: <name>, --hostname <host>'],
-    [['server', 'add', 'x', '--hostname', 'a b'], '--hostname is not valid'],
+    [['server', 'add', 'x', '--hostname', 'a b'], '--hostname must be a host name or an address'],
     [['server', 'add', '--hostname', 'h'], 'missing: <name>'],
   ])('%j: 2', async (args, message) => {
     const { peer, env } = await installation()

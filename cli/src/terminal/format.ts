@@ -91,7 +91,10 @@ export function parseMoment(flag: string, text: string, now: number, maxAgoMs: n
   try {
     return new Date(now - parseDuration(flag, text, maxAgoMs)).toISOString()
   } catch {
-    throw usage(`${flag} takes a time ago such as 2h or 3d, or one such as 2026-11-14T07:31:00Z`)
+    const most = `${Math.floor(maxAgoMs / DAY)}d`
+    throw usage(
+      `${flag} takes a time ago such as 2h or 3d (at most ${most}), or one such as 2026-11-14T07:31:00Z, got '${text}'`,
+    )
   }
 }
 

@@ -1,5 +1,6 @@
 // Field types that several resources share. Every documented field is always present; "no value" is null.
 import { z } from 'zod'
+import './issues.ts'
 
 /** Fits an integer column of either database. */
 export const Id = z.int().positive().max(0x7fff_ffff)

@@ -51,7 +51,9 @@ function parsePattern(text: string | undefined): RegExp | undefined {
 export function parseServices(words: readonly string[]): string[] {
   const services = [...new Set(words)]
   const wrong = services.find((word) => !SERVICE.test(word))
-  if (wrong !== undefined) throw usage(`'${wrong}' is no name of a service`)
+  if (wrong !== undefined) {
+    throw usage(`-s takes the name of a service, got '${wrong}'`, 'berth env show lists them')
+  }
   return services
 }
 

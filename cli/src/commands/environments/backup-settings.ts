@@ -1,6 +1,7 @@
 // berth backup settings, history and storage: when an environment is backed up, how long backups stay, and the bucket
 // of the organization. The secret key is typed or read from stdin, never an argument, and never printed.
 import { randomUUID } from 'node:crypto'
+import { VOLUME_BACKUPS } from '@berth/shared'
 import {
   BackupSettings,
   type BackupSettingsPatch,
@@ -12,18 +13,13 @@ import { findTarget, type Target, targetName } from '../../client/resolve.ts'
 import { type Context, compose, flagOn, flagText, type Invocation } from '../../context.ts'
 import { CLIENT } from '../../limits/client.ts'
 import { EXIT, type ExitCode, usage } from '../../terminal/exit.ts'
+import { parseCount } from '../../terminal/format.ts'
 import { cleanText } from '../../terminal/text.ts'
 import { findOrganization } from '../people/orgs.ts'
 import { askSecret, confirmYes, mayAsk } from '../prompt.ts'
 
 const settingsPath = ({ environment }: Target): string =>
   `/api/environments/${environment.id}/backup-settings`
-
-function wholeNumber(flag: string, text: string): number {
-  const n = Number(text)
-  if (Number.isSafeInteger(n) && n >= 1) return n
-  throw usage(`${flag} must be a whole number from 1 on`)
-}
 
 function parseSettings({ flags }: Invocation): BackupSettingsPatch {
   const cron = flagText(flags, 'schedule')
@@ -37,10 +33,15 @@ function parseSettings({ flags }: Invocation): BackupSettingsPatch {
   return {
     ...(cron === undefined ? {} : { schedule: cron === 'off' ? null : { cron } }),
     ...(cron === undefined || timezone === undefined ? {} : { schedule: { cron, timezone } }),
-    ...(keep === undefined ? {} : { keep_count: wholeNumber('--keep', keep) }),
+    ...(keep === undefined
+      ? {}
+      : { keep_count: parseCount('--keep', keep, VOLUME_BACKUPS.keepCountMost) }),
     ...(days === undefined
       ? {}
-      : { keep_days: days === 'any' ? null : wholeNumber('--keep-days', days) }),
+      : {
+          keep_days:
+            days === 'any' ? null : parseCount('--keep-days', days, VOLUME_BACKUPS.keepDaysMost),
+        }),
     ...(to === undefined ? {} : { place: to }),
   }
 }

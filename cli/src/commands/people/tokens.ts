@@ -55,7 +55,7 @@ function parseTokenCreate({ args, flags }: Invocation): TokenCreate {
     expires_in_days: Math.ceil(ms / DAY),
   })
   if (checked.success) return checked.data
-  throw usage(`NAME is not valid: ${checked.error.issues[0]?.message}`)
+  throw usage(`NAME ${checked.error.issues[0]?.message ?? 'is not valid'}`)
 }
 
 async function performTokenCreate(body: TokenCreate, context: Context): Promise<ExitCode> {

@@ -107,7 +107,7 @@ const FLAGS: Record<string, string> = {
 export function invalidInput(issues: readonly { path: PropertyKey[]; message: string }[]): Error {
   const said = issues.map(({ path, message }) => {
     const field = String(path[0] ?? '')
-    return `${FLAGS[field] ?? field} is not valid: ${message}`
+    return `${FLAGS[field] ?? field} ${message}`
   })
   return usage(said.join('; '))
 }

@@ -5,7 +5,7 @@ import { SERVER_SETTINGS } from '@berth/shared'
 import { Server, ServerPatch, type ServerSettingsPatch } from '@berth/shared/api'
 import { type Context, compose, type Flags, flagText, type Invocation } from '../../context.ts'
 import { EXIT, type ExitCode, usage } from '../../terminal/exit.ts'
-import { parseCount, parseDuration } from '../../terminal/format.ts'
+import { formatBytes, parseCount, parseDuration } from '../../terminal/format.ts'
 import { cleanText } from '../../terminal/text.ts'
 import { invalidInput } from '../projects/projects.ts'
 import { findServer } from './servers.ts'
@@ -15,24 +15,28 @@ interface ServerSetOptions {
   body: ServerPatch
 }
 
+const { lowest, highest } = SERVER_SETTINGS
+
 const UNITS: Record<string, number> = { k: 1_024, m: 1_024 ** 2, g: 1_024 ** 3, t: 1_024 ** 4 }
 
 /** 512m, 8g, 1.5g; a bare number is refused, because its unit is ambiguous. */
 function parseSize(flag: string, text: string): number {
   const [, number, unit = ''] = /^(\d{1,9}(?:\.\d{1,3})?)([kmgt])i?b?$/i.exec(text) ?? []
-  if (number === undefined) throw usage(`${flag} takes a size such as 512m or 8g, got '${text}'`)
+  if (number === undefined) {
+    const least = formatBytes(lowest.build_memory_bytes)
+    throw usage(`${flag} takes a size such as 512m or 8g (at least ${least}), got '${text}'`)
+  }
   return Math.round(Number(number) * (UNITS[unit.toLowerCase()] ?? 1))
 }
 
 function parseProcessors(flag: string, text: string): number {
   const value = Number(text)
   if (!/^\d{1,3}(\.\d{1,2})?$/.test(text) || value <= 0) {
-    throw usage(`${flag} takes a number of processors such as 2 or 1.5, got '${text}'`)
+    const range = `from ${lowest.build_cpus} to ${highest.build_cpus}`
+    throw usage(`${flag} takes a number of processors such as 2 or 1.5 (${range}), got '${text}'`)
   }
   return value
 }
-
-const { highest } = SERVER_SETTINGS
 
 const SETTINGS: readonly {
   flag: string

@@ -40,7 +40,7 @@ function fieldProblems(issues: Issue[]): FieldProblem[] {
       }))
     }
     const code = issue.keyword === 'invalid_type' ? 'invalid_type' : 'invalid_value'
-    return [{ field, code, message: `${field || 'The body'}: ${issue.message ?? 'is not valid'}.` }]
+    return [{ field, code, message: `${field || 'The body'} ${issue.message ?? 'is not valid'}.` }]
   })
 }
 
