@@ -157,8 +157,8 @@ export interface AgentsTable {
 export interface AlertsTable {
   id: Generated<number>
   organizationId: number
-  kind: 'server_offline' | 'disk_full' | 'certificate' | 'delivery' | 'degraded'
-  /** The server, or for deliveries the project. */
+  kind: 'server_offline' | 'disk_full' | 'certificate' | 'delivery' | 'degraded' | 'backup'
+  /** The server; for deliveries the project, for the last two the environment. */
   subjectId: number
   begunAt: number
   /** Null: it lasts. */

@@ -183,8 +183,12 @@ export const COLUMN_FACTS: Record<string, Record<string, ColumnFacts>> = {
     externalId: { note: 'What the host calls it, once known.' },
   },
   alerts: {
-    kind: { type: "'server_offline' | 'disk_full' | 'certificate' | 'delivery' | 'degraded'" },
-    subjectId: { note: 'The server, or for deliveries the project.' },
+    kind: {
+      type: "'server_offline' | 'disk_full' | 'certificate' | 'delivery' | 'degraded' | 'backup'",
+    },
+    subjectId: {
+      note: 'The server; for deliveries the project, for the last two the environment.',
+    },
     endedAt: { note: 'Null: it lasts.' },
   },
   accounts: {
