@@ -4,6 +4,7 @@ import { existsSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { WEBHOOKS } from './limits/forges.ts'
 import { type ReadSettings, readSettings } from './settings/read.ts'
+import { formatValue } from './settings/setting.ts'
 import type { Values } from './settings/table.ts'
 
 /** Mail goes to a mail server, to files and the console (development), or nowhere. */
@@ -109,6 +110,8 @@ export interface Config {
   serversPerOrganization: number
   projectsPerOrganization: number
   backup: BackupConfig
+  /** What the operator set, by variable, without secrets: for people who set up the next machine. */
+  given: Record<string, string>
 }
 
 function chooseMail({ smtpUrl, mailFrom, development }: Values): MailConfig {
@@ -172,7 +175,14 @@ function chooseAddress(values: Values): Pick<Config, 'host' | 'port' | 'https' |
   }
 }
 
-export function toConfig({ values, problems }: ReadSettings): Config {
+const listGiven = (rows: ReadSettings['rows']): Record<string, string> =>
+  Object.fromEntries(
+    rows
+      .filter(({ setting, source }) => !setting.secret && source.kind !== 'default')
+      .map(({ setting, value }) => [setting.variable, formatValue(value)]),
+  )
+
+export function toConfig({ rows, values, problems }: ReadSettings): Config {
   if (problems.length > 0) throw new Error(problems.join('\n'))
   const dataDir = resolve(values.dataDir)
   return {
@@ -213,5 +223,6 @@ export function toConfig({ values, problems }: ReadSettings): Config {
       recipients: values.backupRecipients,
       s3: chooseS3(values),
     },
+    given: listGiven(rows),
   }
 }

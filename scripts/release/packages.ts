@@ -72,17 +72,17 @@ async function link(file: string, target: string): Promise<void> {
   await symlink(target, file)
 }
 
-/** From the unpacked package of the server. */
+/**
+ * From the unpacked package of the server. dpkg gets the files as they are, elsewhere than the versions that run:
+ * install-server.sh and `berth-server upgrade` put a version beside the others, try it, and return if it fails.
+ */
 export async function layOutServerDeb(
   folder: string,
   server: string,
   platform: string,
 ): Promise<Deb> {
-  await cp(server, join(folder, 'opt/berth-server', VERSION), { recursive: true })
-  await link(join(folder, 'opt/berth-server/current'), VERSION)
+  await cp(server, join(folder, 'usr/lib/berth-server'), { recursive: true })
   await link(join(folder, 'usr/bin/berth-server'), '/opt/berth-server/current/bin/berth-server')
-  const unit = join(folder, 'usr/lib/systemd/system/berth-server.service')
-  await put(unit, read('berth-server.service'))
   for (const name of ['server.toml', 'server.env']) {
     await put(join(folder, 'etc/berth', name), read(name))
   }
@@ -91,12 +91,25 @@ export async function layOutServerDeb(
     fields: fieldsOf('berth-server', platform, needs, 'Control plane of Berth deployments'),
     conffiles: ['/etc/berth/server.toml', '/etc/berth/server.env'],
     scripts: {
-      postinst:
-        '[ "$1" != configure ] || sh /opt/berth-server/current/install-server.sh --packaged\n',
+      // an older version is refused before dpkg has changed anything; a new try may succeed where the last one failed
+      preinst: `current=$(readlink /opt/berth-server/current || true)
+current=$(printf %s "\${current##*/}" | tr - '~')
+if [ -n "$current" ] && dpkg --compare-versions "$current" gt ${VERSION.replaceAll('-', '~')}; then
+  echo "berth: version $current runs here, and ${VERSION} is older. A database is never migrated backwards: restore a backup on a new installation (berth-server restore)." >&2
+  exit 1
+fi
+rm -f /opt/berth-server/undone.json
+`,
+      postinst: '[ "$1" != configure ] || sh /usr/lib/berth-server/install-server.sh --packaged\n',
       prerm: `if [ "$1" = remove ] && [ -d /run/systemd/system ]; then systemctl disable --now berth-server || true; fi\n`,
-      postrm: `[ ! -d /run/systemd/system ] || systemctl daemon-reload || true
+      postrm: `if [ "$1" = remove ] || [ "$1" = purge ]; then
+  rm -f /etc/systemd/system/berth-server.service
+  rm -rf /opt/berth-server
+fi
+[ ! -d /run/systemd/system ] || systemctl daemon-reload || true
 if [ "$1" = purge ]; then
-  rm -rf /var/lib/berth-server /opt/berth-server
+  rm -rf /var/lib/berth-server
+  rm -f /etc/berth/release.pub
   ! id berth-server >/dev/null 2>&1 || userdel berth-server
   rmdir --ignore-fail-on-non-empty /etc/berth 2>/dev/null || true
 fi

@@ -1,3 +1,4 @@
+export * from './backup-location.ts'
 export * from './braces.ts'
 export * from './ceilings.ts'
 export * from './errors.ts'

@@ -56,7 +56,7 @@ function commitAll(folder: string): void {
   git('commit', '--quiet', '--message=Hello')
 }
 
-function makeCertificate(folder: string): { key: string; cert: string } {
+export function makeCertificate(folder: string): { key: string; cert: string } {
   const [key, cert] = [join(folder, 'site.key'), join(folder, 'site.pem')]
   const names = `subjectAltName=DNS:${RELEASES},DNS:${FORGE}`
   const kind = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-days', '2']
@@ -112,7 +112,7 @@ export class Outside {
   }
 }
 
-function sendFile(folder: string, path: string, answer: ServerResponse): void {
+export function sendFile(folder: string, path: string, answer: ServerResponse): void {
   const file = join(folder, basename(path))
   if (!existsSync(file)) return void answer.writeHead(404).end()
   answer.writeHead(200, { 'content-length': statSync(file).size })

@@ -41,7 +41,7 @@ export interface InstallResult {
 }
 
 /** Prints and counts what a person types. */
-class Operator {
+export class Operator {
   lines = 0
   readonly failed: string[] = []
   readonly #say: (line: string) => void
@@ -83,12 +83,12 @@ ps -eo user:20,comm --no-headers | grep -i -e berth -e caddy | sed 's/^/process 
 const OF_THE_SYSTEM =
   /^file (etc\/(passwd|group|shadow|gshadow|subuid|subgid)-|etc\/\.pwd\.lock|etc\/(machine-id|resolv\.conf|hosts)|var\/lib\/(dbus|private|apt|dpkg)\b|var\/tmp\b|root\/\.(cache|npm)\b)/
 
-const listing = async (machine: BootedMachine): Promise<string[]> =>
+export const listing = async (machine: BootedMachine): Promise<string[]> =>
   (await machine.must('sh', '-c', LISTING))
     .split('\n')
     .filter((line) => line !== '' && !OF_THE_SYSTEM.test(line))
 
-function difference(name: string, before: string[], after: string[]): string[] {
+export function difference(name: string, before: string[], after: string[]): string[] {
   const [old, now] = [new Set(before), new Set(after)]
   return [
     ...after.filter((line) => !old.has(line)).map((line) => `${name}: left ${line}`),
@@ -97,7 +97,7 @@ function difference(name: string, before: string[], after: string[]): string[] {
 }
 
 /** Signed with a key of its own; takes minutes. */
-function buildRelease(folder: string): void {
+export function buildSignedRelease(folder: string): void {
   const main = join(root, 'scripts/release/main.ts')
   const key = join(folder, '..', 'release-key')
   const run = (...args: string[]) =>
@@ -132,7 +132,7 @@ export async function runInstall(plan: InstallPlan): Promise<InstallResult> {
     const release = plan.release ?? join(folder, 'release')
     if (!existsSync(join(release, 'SHA256SUMS'))) {
       plan.say('Building a release …')
-      buildRelease(release)
+      buildSignedRelease(release)
     }
     const bridge = new Bridge(NETWORK)
     closing.push(() => bridge.close())

@@ -2,9 +2,12 @@
 // npm run chaos -- docker [--kills 42] [--seed N] [--only runner@build,edge@route]
 // npm run chaos -- restore [--rounds 10] [--seed N] [--break forgets-unknown-attempts]
 // npm run chaos -- install [--release FOLDER] [--root FOLDER] [--pages]
+// npm run chaos -- install --containers [--release FOLDER]
 // npm run chaos -- upgrade [--deployments 30] [--servers 5]
+// npm run chaos -- upgrade --machine [--root FOLDER]
 // npm run chaos -- disk [--deployments 200] [--environments 10] [--gigabytes 4]
 // npm run chaos -- servers [--only bookworm,trixie,noble]
+// npm run chaos -- engines [--only bookworm,trixie]
 //
 // Kills the control plane or the agent's daemon with SIGKILL at random moments of running deployments (the agent is
 // also paused until its session times out), then compares with an oracle outside Berth. The last line has the counts;
@@ -13,22 +16,30 @@
 // kills daemon, runner, engine, edge and Caddy in each phase of a deployment; `disk` deploys on a small disk. `install`
 // begins with two empty machines and ends with them; with --pages it types every line of docs/operations. `servers`
 // installs and removes an agent on fresh systems; it needs the network, and BERTH_TEST_UBUNTU_MIRROR for Ubuntu (noble).
+// `engines` judges real Docker and Podman. `upgrade --machine` upgrades a package under systemd, with PostgreSQL.
+// `install --containers` starts the compose file of a release.
 import { parseArgs } from 'node:util'
 import { chaosDisk, chaosDocker } from './docker-main.ts'
+import { chaosEngines } from './engines.ts'
 import { chaosInstall } from './install.ts'
+import { chaosContainers } from './install-containers.ts'
 import { chaosRestore } from './restore.ts'
 import { BREAKS, countViolations, runChaos } from './run.ts'
 import { chaosServers, SYSTEMS } from './servers.ts'
 import { chaosUpgrade } from './upgrade.ts'
+import { chaosUpgradeMachine } from './upgrade-machine.ts'
 
 const USAGE = `usage: npm run chaos -- control-plane|agent [--kills N] [--pauses N] [--environments N]
                         [--seed N] [--break ${Object.keys(BREAKS).join('|')}]
        npm run chaos -- docker [--kills N] [--seed N] [--only FAULT@MOMENT,…]
        npm run chaos -- restore [--rounds N] [--seed N] [--break forgets-unknown-attempts]
        npm run chaos -- install [--release FOLDER] [--root FOLDER] [--pages]
+       npm run chaos -- install --containers [--release FOLDER] [--root FOLDER]
        npm run chaos -- upgrade [--deployments N] [--servers N]
+       npm run chaos -- upgrade --machine [--root FOLDER]
        npm run chaos -- disk [--deployments N] [--environments N] [--gigabytes N]
-       npm run chaos -- servers [--only SYSTEM,…]`
+       npm run chaos -- servers [--only SYSTEM,…]
+       npm run chaos -- engines [--only SUITE,…]`
 
 const { positionals, values } = parseArgs({
   allowPositionals: true,
@@ -46,6 +57,8 @@ const { positionals, values } = parseArgs({
     release: { type: 'string' },
     root: { type: 'string' },
     pages: { type: 'boolean', default: false },
+    containers: { type: 'boolean', default: false },
+    machine: { type: 'boolean', default: false },
   },
 })
 
@@ -96,8 +109,10 @@ async function main(): Promise<number> {
         build: BREAKS[values.break ?? ''] ?? {},
       })
     case 'install':
+      if (values.containers) return chaosContainers({ release: values.release, base: values.root })
       return chaosInstall({ release: values.release, base: values.root, pages: values.pages })
     case 'upgrade':
+      if (values.machine) return chaosUpgradeMachine({ base: values.root })
       return chaosUpgrade({
         deployments: Number(values.deployments ?? 30),
         servers: Number(values.servers ?? 5),
@@ -110,6 +125,8 @@ async function main(): Promise<number> {
       })
     case 'servers':
       return chaosServers((values.only ?? Object.keys(SYSTEMS).join(',')).split(','), console.log)
+    case 'engines':
+      return chaosEngines((values.only ?? 'bookworm,trixie').split(','), console.log)
     default:
       console.error(USAGE)
       return 2

@@ -52,6 +52,7 @@ export type Step = Typed | Elsewhere
 
 const RELEASE_TEST = 'test/system/release.test.ts'
 const INSTALL = 'npm run chaos -- install, which types it with the values of its machines'
+const PACKAGE = 'npm run chaos -- upgrade --machine and test/system/package-upgrade.test.ts'
 const UPGRADE = 'npm run chaos -- upgrade and test/system/server-upgrade.test.ts'
 const SITE = 'https://releases.example.com'
 const DOMAIN = 'deploy.example.com'
@@ -180,6 +181,7 @@ export const STEPS: readonly Step[] = [
     as: 'berth backup restore $(berth backup list -p hello -e main | cut -f1) -p hello -e main --wait --confirm main',
   },
   { line: `berth-server upgrade --from ${SITE}/1.16.0`, by: UPGRADE },
+  { line: 'apt install ./berth-server_1.16.0_amd64.deb', by: PACKAGE },
   { line: 'berth server upgrade fra-1', by: UPGRADE },
   { line: 'berth server upgrade --all --wait', by: UPGRADE },
   {

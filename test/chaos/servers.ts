@@ -13,6 +13,10 @@ import { InstalledServer, packageAgent } from '../fixtures/server/installed-serv
 import type { Listing } from '../fixtures/server/machine.ts'
 
 interface System {
+  /** Absent: the name is the suite's. */
+  suite?: string
+  /** Absent: what a server of a provider has. */
+  packages?: string
   /** Absent: that of debootstrap. */
   mirror?: string
   /** Ubuntu's servers have both. */
@@ -44,7 +48,9 @@ export const SYSTEMS: Record<string, System> = {
 const PACKAGES = 'ca-certificates,curl,openssh-server,systemd,systemd-sysv,dbus,iproute2,procps'
 const CACHE = fileURLToPath(new URL('../../node_modules/.cache/berth-roots', import.meta.url))
 
-function ensureRoot(name: string, { mirror, components, script, keys }: System): string {
+/** A root folder that debootstrap makes once. */
+export function ensureRoot(name: string, system: System): string {
+  const { suite = name, packages = PACKAGES, mirror, components, script, keys } = system
   const root = join(CACHE, name)
   if (existsSync(root)) return root
   const half = `${root}.half`
@@ -59,7 +65,8 @@ function ensureRoot(name: string, { mirror, components, script, keys }: System):
   }
   const parts = `--components=${components ?? 'main'}`
   const from = [mirror, script].filter((one) => one !== undefined)
-  const argv = ['--variant=minbase', parts, `--include=${PACKAGES}`, ...signed, name, half, ...from]
+  const include = `--include=${packages}`
+  const argv = ['--variant=minbase', parts, include, ...signed, suite, half, ...from]
   execFileSync('debootstrap', argv, { stdio: 'ignore' })
   renameSync(half, root)
   return root

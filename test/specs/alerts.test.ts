@@ -5,6 +5,10 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { checkAlerts } from '../../control-plane/src/app/installation/alerts.ts'
 import { ALERTS } from '../../control-plane/src/limits/installation.ts'
 import { ENROLMENT } from '../../control-plane/src/limits/keys.ts'
+import {
+  BACKUP_SCHEDULE,
+  insertStartedRun,
+} from '../../control-plane/src/store/deployments/schedules.ts'
 import { insertMember } from '../../control-plane/src/store/people/people.ts'
 import { as, listMails } from '../fixtures/people/people.ts'
 import { TestControlPlane } from '../fixtures/platform/control-plane.ts'
@@ -138,7 +142,7 @@ describe.each(ENGINES)('alerts on %s', (engine) => {
     expect(await heartbeat(9 * GiB)).toEqual(toBoth('Server fra-1 is running out of disk space'))
     expect(await heartbeat(11 * GiB)).toHaveLength(2)
     expect(await heartbeat(3 * GiB)).toHaveLength(2)
-    expect((await news())[0]?.text).toContain('9.0 GiB of 100.0 GiB')
+    expect((await news())[0]?.text).toContain('9 GiB of 100 GiB')
     const after = await heartbeat(40 * GiB)
     expect(after.slice(2)).toEqual(toBoth('Server fra-1 has disk space again'))
     expect((await heartbeat(9 * GiB)).slice(4)).toEqual(
@@ -199,6 +203,65 @@ describe.each(ENGINES)('alerts on %s', (engine) => {
     expect((await news())[0]?.text).toContain(reason)
     expect((await news())[0]?.text).toContain(`${cp.url}/environments/${id}`)
     expect((await observe(null)).slice(2)).toEqual(toBoth('main of health has recovered'))
+  })
+
+  test('scheduled backups that fail: one letter a series, one when they work, and who watches hears too', async () => {
+    const { db, clock } = cp.running.ctx
+    const project = await cp.project('data', serverId)
+    const { id } = await cp.environment(project.id, 'main', { auto_deploy: false })
+    const path = `/api/environments/${id}/backup-settings`
+    const every = { cron: '0 3 * * *', timezone: 'UTC' }
+    expect((await cp.call('PATCH', path, { schedule: every })).status).toBe(200)
+    const run = async (status: 'running' | 'failed' | 'succeeded' | 'canceled') => {
+      const failure = JSON.stringify({ code: 'failed', message: 'The bucket\r\ndoes not answer.' })
+      const { id: taskId } = await db
+        .insertInto('tasks')
+        .values({
+          organizationId,
+          projectId: project.id,
+          environmentId: id,
+          serverId,
+          type: 'backup',
+          status,
+          triggerBy: 'schedule',
+          triggeredBy: 'Berth',
+          branch: 'main',
+          recipe: 'docker',
+          failure: status === 'failed' ? failure : null,
+          createdAt: clock.now(),
+        })
+        .returning('id')
+        .executeTakeFirstOrThrow()
+      await insertStartedRun(db, { environmentId: id, action: BACKUP_SCHEDULE }, 1, taskId)
+      await Promise.all([check(), check()])
+      return { reported: await reported(), taskId }
+    }
+    const eve = await makePerson(cp, 'watcher', { organizationId, role: 'viewer' })
+    await as(cp, eve.token, () =>
+      cp.call('PUT', `/api/environments/${id}/watch`, { watching: true }),
+    )
+    const toAll = (subject: string) =>
+      [...BOTH, 'watcher@example.com'].map((to) => `${subject} → ${to}`)
+    expect((await run('succeeded')).reported).toEqual([])
+    expect((await run('failed')).reported).toEqual(toAll('The backup of main of data failed'))
+    const [mail] = await news()
+    expect(mail?.text).toContain('The bucket does not answer.')
+    expect(mail?.text).toContain(`${cp.url}/environments/${id}/backups`)
+    const { taskId } = await run('running') // has not decided anything
+    await run('failed')
+    expect((await run('canceled')).reported).toHaveLength(3)
+    await db.updateTable('tasks').set({ status: 'succeeded' }).where('id', '=', taskId).execute()
+    await check() // an older one
+    expect(await reported()).toHaveLength(3)
+    const recovered = (await run('succeeded')).reported
+    expect(recovered.slice(3)).toEqual(toAll('The backup of main of data works again'))
+    expect((await run('failed')).reported).toHaveLength(9)
+    // without a schedule there is nothing to wait for
+    await cp.call('PATCH', path, { schedule: null })
+    await check()
+    expect(await reported()).toHaveLength(9)
+    const open = await db.selectFrom('alerts').selectAll().where('endedAt', 'is', null).execute()
+    expect(open.filter(({ kind }) => kind === 'backup')).toEqual([])
   })
 
   test('users who watch an environment get its mails, as long as they watch and are members', async () => {

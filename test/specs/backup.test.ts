@@ -258,8 +258,20 @@ describe.each(ENGINES)('a backup on %s', (engine) => {
     const small = makeFullFolder(64 * 1_024)
     try {
       const run = runServerCommand(['backup', '--to', small.folder], env)
-      expect(await refusal(run)).toMatch(/has \d+ MiB free, and the backup may need \d+ MiB/)
+      expect(await refusal(run)).toMatch(
+        /has [\d.]+ KiB free, and the backup may need [\d.]+ [KM]iB/,
+      )
       expect(readdirSync(small.folder)).toEqual([])
+      copyFileSync(kek, join(small.folder, 'kek'))
+      const empty = await emptyInstallation(engine, kek)
+      const restore = runServerCommand(
+        ['restore', whole, '--passphrase-file', passphrase, '--to-data-dir', small.folder],
+        empty,
+      )
+      expect(await refusal(restore)).toMatch(
+        /has [\d.]+ KiB free, and the restore may need [\d.]+ [KM]iB; nothing was changed/,
+      )
+      expect(readdirSync(small.folder)).toEqual(['kek'])
     } finally {
       small.close()
     }

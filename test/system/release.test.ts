@@ -156,11 +156,10 @@ describe.skipIf(!isRoot || process.platform !== 'linux')('a release', () => {
     expect(deb('-I', server)).toContain(` Version: ${version}\n Architecture: ${debArch}\n`)
     const files = deb('-c', server)
     for (const path of [
-      `opt/berth-server/${version}/bin/node`,
-      `opt/berth-server/${version}/packages/berth-agent-${platform}.tar.gz`,
-      `opt/berth-server/${version}/packages/berth.cjs`,
-      `opt/berth-server/current -> ${version}`,
-      'usr/lib/systemd/system/berth-server.service',
+      'usr/lib/berth-server/bin/node',
+      `usr/lib/berth-server/packages/berth-agent-${platform}.tar.gz`,
+      'usr/lib/berth-server/packages/berth.cjs',
+      'usr/bin/berth-server -> /opt/berth-server/current/bin/berth-server',
       'etc/berth/server.toml',
     ]) {
       expect(files).toContain(` ./${path}\n`)
@@ -419,7 +418,8 @@ describe.skipIf(!isRoot || process.platform !== 'linux')('a release', () => {
       ])
       expect(system.run('sh', '/mnt/install-server.sh').stderr).toContain('installed as a package')
       expect(system.run('berth-server', '--version').stdout).toBe(`${version}\n`)
-      const verified = system.run('systemd-analyze', 'verify', 'berth-server.service')
+      const unit = '/opt/berth-server/current/berth-server.service'
+      const verified = system.run('systemd-analyze', 'verify', unit)
       expect([verified.status, verified.stderr]).toEqual([0, ''])
       expect(system.run('dpkg', '--purge', 'berth-server').status).toBe(0)
       expect(system.changes().filter((path) => path !== 'var/lib/dpkg/status')).toEqual([])

@@ -1,15 +1,7 @@
 // The folders of an installed agent: one for each version, and the link `current` to the one that runs. An update puts a
 // new version beside the old one and moves the link; `previous` is the way back. Everything that runs was started from
 // the folder of its own version, so a folder stays as long as a process uses it.
-import {
-  existsSync,
-  readdirSync,
-  readFileSync,
-  readlinkSync,
-  renameSync,
-  rmSync,
-  symlinkSync,
-} from 'node:fs'
+import { existsSync, readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import {
   isReleaseFacts,
@@ -17,7 +9,7 @@ import {
   RELEASE_KEY,
   type ReleaseFacts,
 } from '@berth/shared/release'
-import { syncFolder } from '../machine/atomic-files.ts'
+import { isSlot, readSlot } from '@berth/shared/slots'
 import { removeTree } from '../machine/files.ts'
 
 export interface Slots {
@@ -27,32 +19,12 @@ export interface Slots {
   own: string
 }
 
-const SLOT = /^\d+\.\d+\.\d+[0-9A-Za-z.+-]*$/
-
 /** `main`: the file of this program. Undefined: it does not run from an installation, e.g. in a checkout. */
 export function findSlots(main: string): Slots | undefined {
   const folder = dirname(dirname(main))
   const root = dirname(folder)
-  if (!SLOT.test(basename(folder)) || !existsSync(join(folder, 'bin/berth-agent'))) return undefined
-  return readLink(root, 'current') === undefined ? undefined : { root, own: basename(folder) }
-}
-
-/** The name of the folder that a link means. */
-export function readLink(root: string, name: 'current' | 'previous'): string | undefined {
-  try {
-    return basename(readlinkSync(join(root, name)))
-  } catch {
-    return undefined
-  }
-}
-
-/** Atomic, and durable. */
-export function pointTo(root: string, name: 'current' | 'previous', slot: string): void {
-  const made = join(root, `.${name}`)
-  rmSync(made, { force: true })
-  symlinkSync(slot, made)
-  renameSync(made, join(root, name))
-  syncFolder(root)
+  if (!isSlot(basename(folder)) || !existsSync(join(folder, 'bin/berth-agent'))) return undefined
+  return readSlot(root, 'current') === undefined ? undefined : { root, own: basename(folder) }
 }
 
 /** What this installation trusts and how new it is; undefined for one that was not made from a release with a key. */
@@ -106,9 +78,9 @@ function isUsed(folder: string): boolean {
 
 /** Removes versions that are neither current nor previous, once nothing runs from them. Returns their names. */
 export async function dropUnusedSlots({ root, own }: Slots): Promise<string[]> {
-  const kept = new Set([own, readLink(root, 'current'), readLink(root, 'previous')])
+  const kept = new Set([own, readSlot(root, 'current'), readSlot(root, 'previous')])
   const unused = readdirSync(root).filter(
-    (name) => SLOT.test(name) && !kept.has(name) && !isUsed(join(root, name)),
+    (name) => isSlot(name) && !kept.has(name) && !isUsed(join(root, name)),
   )
   for (const name of unused) await removeTree(join(root, name))
   return unused

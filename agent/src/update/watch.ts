@@ -5,13 +5,14 @@ import { spawn } from 'node:child_process'
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
+import { pointTo, readSlot } from '@berth/shared/slots'
 import { UPDATES } from '../limits/maintenance.ts'
 import { replaceUnsynced } from '../machine/atomic-files.ts'
 import { isSameProcess, readProcess, readStartTicks } from '../machine/process/processes.ts'
 import { signalProcess } from '../machine/process/signals.ts'
 import { readStatus } from '../maintenance/status.ts'
 import type { AgentSettings } from '../settings.ts'
-import { pointTo, readLink, readProgram, readStarts, startsFile } from './slots.ts'
+import { readProgram, readStarts, startsFile } from './slots.ts'
 import { readUpdate, type UpdateState, updaterFile, writeUpdate } from './state.ts'
 import { judge, type Verdict } from './watch-rules.ts'
 
@@ -64,7 +65,7 @@ class Watch {
     pointTo(this.#root, 'previous', from.slot)
     if (!existsSync(startsFile(this.#root)))
       writeFileSync(startsFile(this.#root), '', { mode: 0o600 })
-    if (readLink(this.#root, 'current') !== to.slot) pointTo(this.#root, 'current', to.slot)
+    if (readSlot(this.#root, 'current') !== to.slot) pointTo(this.#root, 'current', to.slot)
     const running = readStatus(this.#settings)
     if (running && this.#slotOf(running.pid) !== to.slot) await endProcess(running.pid)
   }

@@ -1,6 +1,7 @@
 // Makes one backup of the control plane: the tables at one moment, the logs that they know, the settings. It works
 // while the control plane runs. The key that encrypts stored secrets is never part of it.
 import { join } from 'node:path'
+import { showBytes } from '@berth/shared/units'
 import { VERSION } from '@berth/shared/version'
 import type { Config } from '../config.ts'
 import { loadKek } from '../keys/secret-store.ts'
@@ -62,7 +63,7 @@ export async function makeBackup(config: Config, options: BackupOptions): Promis
       counters: source.counters,
       keyId,
       withLogs,
-      settings: listSettings(config),
+      settings: config.given,
     }
     const archive = writeArchive(source, head, withLogs ? join(config.dataDir, 'logs') : undefined)
     const stop = (): void => {
@@ -84,29 +85,11 @@ export async function makeBackup(config: Config, options: BackupOptions): Promis
   }
 }
 
-const mebibytes = (bytes: number): string => `${Math.ceil(bytes / 1_024 ** 2)} MiB`
-
 /** How well rows compress is unknown, so there must be space for all of them. */
 async function checkSpace(place: Place, needed: number): Promise<void> {
   const free = await place.freeBytes()
   if (free === undefined || free >= needed) return
   throw new BackupError(
-    `${place.title} has ${mebibytes(free)} free, and the backup may need ${mebibytes(needed)}. Free some space, name another place, or leave out logs (--without-logs).`,
+    `${place.title} has ${showBytes(free)} free, and the backup may need ${showBytes(needed)}. Free some space, name another place, or leave out logs (--without-logs).`,
   )
 }
-
-/** What a new machine needs to know; nothing that opens anything. */
-const listSettings = (config: Config): Head['settings'] => ({
-  BERTH_URL: config.baseUrl,
-  BERTH_HOST: config.host,
-  BERTH_PORT: config.port,
-  BERTH_AGENT_HOST: config.agentHost,
-  BERTH_AGENT_PORT: config.agentPort,
-  BERTH_AGENT_ENDPOINTS: config.agentEndpoints.join(','),
-  BERTH_TRUSTED_PROXY: config.trustedProxies.join(','),
-  BERTH_PRIVATE_GIT_HOSTS: config.privateGitHosts.join(','),
-  BERTH_CUSTOM_DOMAINS: config.listedDomainsOnly ? 'listed' : '',
-  BERTH_OPEN_ORGANIZATIONS: String(config.openOrganizations),
-  BERTH_RATE_LIMIT_FACTOR: config.rateLimitFactor,
-  BERTH_MAIL_FROM: config.mail.kind === 'smtp' ? config.mail.from : '',
-})

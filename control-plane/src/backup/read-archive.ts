@@ -48,12 +48,19 @@ async function openContent(file: string, unlock: Unlock): Promise<Readable> {
   throw new BackupError(`${file} is not a backup of Berth, or its beginning is damaged.`)
 }
 
+export interface ReadBackup {
+  head: Head
+  manifest: Manifest
+  /** Of all rows as text. */
+  rowBytes: number
+}
+
 /** Throws a BackupError for a backup that is damaged, cut off, locked for others or too new. */
 export async function readArchive(
   file: string,
   unlock: Unlock,
   receiver: Receiver = {},
-): Promise<{ head: Head; manifest: Manifest }> {
+): Promise<ReadBackup> {
   const content = await openContent(file, unlock)
   const tar = extract()
   const reading = pipeline(content, createGunzip(), tar)
@@ -93,6 +100,7 @@ class Reading {
   readonly #logs = createHash('sha256')
   #files = 0
   #logBytes = 0
+  #rowBytes = 0
   #head: Head | undefined
   #manifest: Manifest | undefined
 
@@ -124,6 +132,7 @@ class Reading {
     if (!table || !text.endsWith('\n')) throw damaged(`rows of ${name} are incomplete`)
     const hash = this.#sums.get(name) ?? new RowHash()
     this.#sums.set(name, hash)
+    this.#rowBytes += text.length
     let rows: Row[] = []
     for (const line of text.slice(0, -1).split('\n')) {
       hash.add(`${line}\n`)
@@ -153,7 +162,7 @@ class Reading {
     this.#files += 1
   }
 
-  finish(): { head: Head; manifest: Manifest } {
+  finish(): ReadBackup {
     const [head, manifest] = [this.#head, this.#manifest]
     if (!head || !manifest) throw damaged('its end is missing')
     for (const { name } of head.tables) {
@@ -166,7 +175,7 @@ class Reading {
     if (this.#files !== files || this.#logBytes !== bytes || this.#logs.digest('hex') !== sha256) {
       throw damaged('logs differ from its manifest')
     }
-    return { head, manifest }
+    return { head, manifest, rowBytes: this.#rowBytes }
   }
 }
 

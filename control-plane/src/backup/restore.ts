@@ -8,25 +8,28 @@ import {
   renameSync,
   rmSync,
 } from 'node:fs'
+import { statfs } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { compareVersions } from '@berth/shared/release'
+import { showBytes } from '@berth/shared/units'
 import { VERSION } from '@berth/shared/version'
 import type { Config } from '../config.ts'
 import { loadKek } from '../keys/secret-store.ts'
+import { BACKUPS } from '../limits/installation.ts'
 import { listUnknownMigrations } from '../store/engine/migrations.ts'
-import { makePrivateFolder } from '../store/engine/private-files.ts'
+import { makePrivateFolder, nearestFolder } from '../store/engine/private-files.ts'
 import { holdFile } from '../store/installation/replicas.ts'
 import { createPostgresTarget } from '../store/transfer/postgres-tables.ts'
 import { createSqliteTarget } from '../store/transfer/sqlite-tables.ts'
 import { assertSameTables, type TableTarget, verifyTarget } from '../store/transfer/tables.ts'
 import type { Unlock } from './encryption.ts'
 import { BackupError } from './faults.ts'
-import type { Head, Manifest } from './manifest.ts'
+import type { Head } from './manifest.ts'
 import { locateBackup } from './places.ts'
-import { readArchive } from './read-archive.ts'
+import { type ReadBackup, readArchive } from './read-archive.ts'
 
 export interface RestoreOptions {
   /** A file or s3://bucket/folder/name. */
@@ -36,10 +39,7 @@ export interface RestoreOptions {
   rehearse: boolean
 }
 
-export interface Restored {
-  head: Head
-  manifest: Manifest
-}
+export type Restored = ReadBackup
 
 export async function restoreBackup(config: Config, options: RestoreOptions): Promise<Restored> {
   const scratch = mkdtempSync(join(tmpdir(), 'berth-restore-'))
@@ -48,14 +48,11 @@ export async function restoreBackup(config: Config, options: RestoreOptions): Pr
     const found = await readArchive(file, options.unlock, {
       head: async (head) => check(config, head),
     })
-    if (options.rehearse)
-      await restoreInto(
-        { dataDir: join(scratch, 'data'), databaseUrl: undefined },
-        file,
-        options.unlock,
-        found,
-      )
-    else await restoreInto(config, file, options.unlock, found)
+    const target = options.rehearse
+      ? { dataDir: join(scratch, 'data'), databaseUrl: undefined }
+      : config
+    await checkSpace(target.dataDir, neededBytes(target, found))
+    await restoreInto(target, file, options.unlock, found)
     return found
   } finally {
     rmSync(scratch, { recursive: true, force: true })
@@ -70,8 +67,23 @@ async function fetchArchive(config: Config, from: string, scratch: string): Prom
     return join(place.title, name)
   }
   const file = join(scratch, 'fetched')
+  const bytes = (await place.list()).find((one) => one.name === name)?.bytes ?? 0
+  await checkSpace(scratch, bytes)
   await pipeline(await place.read(name), createWriteStream(file, { mode: 0o600 }))
   return file
+}
+
+const neededBytes = ({ databaseUrl }: Pick<Config, 'databaseUrl'>, found: Restored): number =>
+  found.manifest.logs.bytes +
+  (databaseUrl === undefined ? found.rowBytes * BACKUPS.databaseFactor + BACKUPS.emptyBytes : 0)
+
+async function checkSpace(folder: string, needed: number): Promise<void> {
+  const { bavail, bsize } = await statfs(nearestFolder(folder))
+  const free = bavail * bsize
+  if (free >= needed) return
+  throw new BackupError(
+    `${folder} has ${showBytes(free)} free, and the restore may need ${showBytes(needed)}; nothing was changed. Free some space, or name another folder (--to-data-dir; TMPDIR for a rehearsal or a bucket).`,
+  )
 }
 
 function check(config: Config, head: Head): void {
@@ -92,7 +104,7 @@ async function restoreInto(
   { dataDir, databaseUrl }: Pick<Config, 'dataDir' | 'databaseUrl'>,
   file: string,
   unlock: Unlock,
-  { head, manifest }: Restored,
+  found: Restored,
 ): Promise<void> {
   makePrivateFolder(dataDir)
   const hold = holdFile(join(dataDir, 'berth.lock'))
@@ -102,11 +114,11 @@ async function restoreInto(
     refuseUsed(dataDir, databaseUrl)
     const target =
       databaseUrl === undefined
-        ? createSqliteTarget(join(dataDir, 'berth.db'), head.migrations)
-        : await createPostgresTarget(databaseUrl, head.migrations)
+        ? createSqliteTarget(join(dataDir, 'berth.db'), found.head.migrations)
+        : await createPostgresTarget(databaseUrl, found.head.migrations)
     const logs = new LogFolder(dataDir)
     try {
-      await fill(target, logs, file, unlock, { head, manifest })
+      await fill(target, logs, file, unlock, found)
       logs.commit()
       await target.commit()
     } catch (error) {

@@ -1,6 +1,7 @@
 // `berth-server backup`, `backup list` and `backup-key`. They work while the control plane runs.
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
+import { showBytes } from '@berth/shared/units'
 import { configuredLock, makeBackup } from '../backup/backup.ts'
 import { type Lock, readPassphrase } from '../backup/encryption.ts'
 import { openPlace } from '../backup/places.ts'
@@ -16,9 +17,6 @@ import { readOptions } from './options.ts'
 const BACKUP_USAGE =
   'backup [--to FOLDER|FILE|s3://BUCKET/FOLDER] [--passphrase-file FILE | --recipient age1…] [--without-logs]'
 const NO_PLACE = 'Name a folder or s3://bucket/folder with --to, or set BERTH_BACKUP_TO.'
-
-export const size = (bytes: number): string =>
-  bytes < 1_024 ** 2 ? `${Math.ceil(bytes / 1_024)} KiB` : `${(bytes / 1_024 ** 2).toFixed(1)} MiB`
 
 export async function backup({ args, env, print }: CommandContext): Promise<number> {
   const { values } = readOptions(
@@ -49,7 +47,7 @@ export async function backup({ args, env, print }: CommandContext): Promise<numb
   const rows = Object.values(tables).reduce((sum, table) => sum + table.rows, 0)
   print(`${made.place.title}/${made.name}`)
   print(
-    `${rows} rows of ${Object.keys(tables).length} tables, ${logs.files} log files, ${size(made.bytes)}.`,
+    `${rows} rows of ${Object.keys(tables).length} tables, ${logs.files} log files, ${showBytes(made.bytes)}.`,
   )
   if (!made.isLocked) {
     print(
@@ -69,7 +67,7 @@ export async function backupList({ args, env, print }: CommandContext): Promise<
   const place = openPlace(to, config.backup.s3)
   const found = (await place.list()).toSorted((a, b) => b.takenAt - a.takenAt)
   for (const { name, bytes, takenAt } of found) {
-    print(`${toUtc(takenAt)}  ${size(bytes).padStart(12)}  ${name}`)
+    print(`${toUtc(takenAt)}  ${showBytes(bytes).padStart(12)}  ${name}`)
   }
   for (const run of (await listFailedRuns(config)).toReversed()) {
     print(`${toUtc(run.startedAt)}  ${'failed'.padStart(12)}  ${run.place}: ${run.error}`)

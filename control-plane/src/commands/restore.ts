@@ -51,9 +51,7 @@ export async function restore({ args, env, print }: CommandContext): Promise<num
     config.databaseUrl === undefined ? config.dataDir : `PostgreSQL and ${config.dataDir}`
   print(`Restored ${what}, into ${place}. Every table is equal by count and hash.`)
   print('It ran with these settings, which agents and links depend on:')
-  for (const [name, value] of Object.entries(head.settings)) {
-    if (value !== '' && value !== 'false') print(`  ${name}=${String(value)}`)
-  }
+  for (const [name, value] of Object.entries(head.settings)) print(`  ${name}=${String(value)}`)
   print(
     'Make sure that the former control plane is stopped, then start this one: berth-server serve',
   )

@@ -45,6 +45,10 @@ export const BACKUPS = {
   /** Rows of runs, for `backup list`. */
   keptRuns: 200,
   errorCharacters: 1_000,
+  /** A database takes at most this times its rows as text: indexes, and pages that are not full... */
+  databaseFactor: 2,
+  /** ...and this much without a row. */
+  emptyBytes: 4 * MiB,
 } as const
 
 /** Settings of the edge sent to a server. */

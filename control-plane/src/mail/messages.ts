@@ -1,5 +1,7 @@
 // Texts of the mails: plain text, short lines, at most one link, built from the configured address and never from a
 // request. Names come from users, so they appear only inside sentences, on one line.
+import { showBytes } from '@berth/shared/units'
+
 const oneLine = (text: string): string => text.replaceAll(/[\p{Cc}\u2028\u2029]+/gu, ' ').trim()
 
 export interface LetterText {
@@ -50,7 +52,6 @@ export const invitationLetter = (o: {
   ])
 
 const minutes = (ms: number): string => `${Math.max(1, Math.round(ms / 60_000))} minutes`
-const gigabytes = (bytes: number): string => `${(bytes / 1_024 ** 3).toFixed(1)} GiB`
 const minute = (ms: number): string => new Date(ms).toISOString().slice(0, 16).replace('T', ' ')
 
 export const offlineLetter = (o: { server: string; forMs: number; url: string }): LetterText =>
@@ -78,7 +79,7 @@ export const diskLetter = (o: {
   url: string
 }): LetterText =>
   letter(`Server ${o.server} is running out of disk space`, [
-    `The server ${oneLine(o.server)} has ${gigabytes(o.freeBytes)} of ${gigabytes(o.diskBytes)} left.`,
+    `The server ${oneLine(o.server)} has ${showBytes(o.freeBytes)} of ${showBytes(o.diskBytes)} left.`,
     '',
     'Deployments are refused when nothing is left. Remove environments that nobody',
     'needs, old images and logs, or give the machine a larger disk.',
@@ -92,7 +93,7 @@ export const diskRecoveredLetter = (o: {
   url: string
 }): LetterText =>
   letter(`Server ${o.server} has disk space again`, [
-    `The server ${oneLine(o.server)} has ${gigabytes(o.freeBytes)} left.`,
+    `The server ${oneLine(o.server)} has ${showBytes(o.freeBytes)} left.`,
     '',
     o.url,
   ])
@@ -176,6 +177,34 @@ export const backupRecoveredLetter = (o: { place: string; url: string }): Letter
   letter('The backup of Berth works again', [
     `The scheduled backup of Berth at ${o.url} to`,
     `${oneLine(o.place)} was made.`,
+  ])
+
+export const dataBackupFailedLetter = (o: {
+  environment: string
+  project: string
+  reason: string
+  url: string
+}): LetterText =>
+  letter(`The backup of ${o.environment} of ${o.project} failed`, [
+    `The scheduled backup of ${oneLine(o.environment)} of ${oneLine(o.project)} failed:`,
+    '',
+    oneLine(o.reason).slice(0, 300) || 'see the log of its task',
+    '',
+    'Earlier backups are untouched. The next one is made when the schedule says so;',
+    'another mail comes when one has succeeded.',
+    '',
+    o.url,
+  ])
+
+export const dataBackupRecoveredLetter = (o: {
+  environment: string
+  project: string
+  url: string
+}): LetterText =>
+  letter(`The backup of ${o.environment} of ${o.project} works again`, [
+    `The scheduled backup of ${oneLine(o.environment)} of ${oneLine(o.project)} was made.`,
+    '',
+    o.url,
   ])
 
 export const deliveryLetter = (o: {

@@ -176,8 +176,8 @@ export interface AgentsTable {
 export interface AlertsTable {
   id: Generated<number>
   organizationId: number
-  kind: 'server_offline' | 'disk_full' | 'certificate' | 'delivery' | 'degraded' | 'forge'
-  /** The server or environment; for deliveries and forges the project. */
+  kind: 'server_offline' | 'disk_full' | 'certificate' | 'delivery' | 'degraded' | 'forge' | 'backup'
+  /** The server, project or environment, by its kind. */
   subjectId: number
   begunAt: number
   /** Null: it lasts. */

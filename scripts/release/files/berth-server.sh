@@ -44,4 +44,7 @@ case $here in
 esac
 export BERTH_AGENT_PACKAGES="${BERTH_AGENT_PACKAGES:-$here/../packages}"
 export BERTH_DASHBOARD_DIR="${BERTH_DASHBOARD_DIR:-$here/../dashboard}"
-exec $as "$here/node" "$here/../lib/berth-server.mjs" "$@"
+# a release may be at an address that only authorities of this system vouch for; curl asks them too
+options=
+case ${1:-serve} in upgrade) options=--use-system-ca ;; esac
+exec $as "$here/node" $options "$here/../lib/berth-server.mjs" "$@"

@@ -17,6 +17,7 @@ etc=/etc/berth
 account=berth-server
 program=/usr/local/bin/berth-server
 unit=/etc/systemd/system/berth-server.service
+delivered=/usr/lib/berth-server # the files of the Debian package, if there is one
 say() { printf '%s\n' "berth: $*" >&2; }
 stop() { say "$*"; exit 1; }
 has_systemd() { [ -d /run/systemd/system ]; }
@@ -109,8 +110,12 @@ place_files() {
   before=$(readlink "$opt/current" || true)
   before=${before##*/}
   mkdir -p "$opt"
-  rm -rf "$opt/.new" "$opt/upgrade.json" "$opt/hold" "$opt/held"
-  cp -R "$source" "$opt/.new"
+  rm -rf "$opt/.new" "$opt/upgrade.json" "$opt/undone.json" "$opt/hold" "$opt/held"
+  # hard links to the package's files where that is possible: dpkg replaces its files and never writes into them
+  [ "$packaged" = yes ] && cp -Rl "$source" "$opt/.new" 2>/dev/null || {
+    rm -rf "$opt/.new"
+    cp -R "$source" "$opt/.new"
+  }
   chown -R 0:0 "$opt/.new"
   rm -rf "$folder.old"
   [ ! -e "$folder" ] || mv "$folder" "$folder.old"
@@ -121,8 +126,34 @@ place_files() {
   for one in "$opt"/*; do
     case ${one##*/} in "$version" | "$before" | current | previous) ;; *) rm -rf "$one" ;; esac
   done
-  mkdir -p "${program%/*}"
-  ln -sfn "$opt/current/bin/berth-server" "$program"
+  if [ "$packaged" = no ]; then
+    mkdir -p "${program%/*}"
+    ln -sfn "$opt/current/bin/berth-server" "$program"
+  elif [ "$(readlink "$program" || true)" = "$opt/current/bin/berth-server" ]; then
+    rm -f "$program" # of an installation from the archive; the package has its own
+  fi
+}
+
+# A version that runs decides itself whether it gives way to the one that dpkg delivered. Fails if there is none.
+can_upgrade() {
+  before=$(readlink "$opt/current" || true)
+  [ -n "$before" ] && [ "${before##*/}" != "$(cat "$delivered/VERSION")" ] &&
+    "$opt/current/bin/berth-server" --help 2>/dev/null | grep -q '^  upgrade '
+}
+
+# If this fails, apt fails too. dpkg then configures the package again at its next use: the failed version is not tried again.
+upgrade_packaged() {
+  version=$(cat "$delivered/VERSION")
+  if grep -qsF "\"version\":\"$version\"" "$opt/undone.json"; then
+    say "version $version did not become ready before, so version ${before##*/} runs. Look: berth-server doctor. Try again: berth-server upgrade"
+    return 0
+  fi
+  if [ -n "${BERTH_UPGRADE_WAIT:-}" ]; then set -- --wait "$BERTH_UPGRADE_WAIT"; fi
+  if "$opt/current/bin/berth-server" upgrade "$@"; then
+    [ ! -e "$unit" ] || cp "$opt/current/berth-server.service" "$unit"
+    return 0
+  fi
+  stop "version $version was not taken over, and version $(cat "$opt/current/VERSION") runs. Look: berth-server doctor"
 }
 
 make_account() {
@@ -183,11 +214,13 @@ show_certificate() {
 
 start_service() {
   if ! has_systemd; then
+    # an image that is being built: systemd finds the unit when it boots
+    [ "$packaged" = no ] || [ ! -d "${unit%/*}" ] || cp "$opt/current/berth-server.service" "$unit"
     say "systemd does not run here. Start the control plane with your service manager: berth-server serve"
     say "It runs as the account $account and prints a set-up link when it starts for the first time."
     return
   fi
-  [ "$packaged" = yes ] || cp "$opt/current/berth-server.service" "$unit"
+  cp "$opt/current/berth-server.service" "$unit"
   systemctl daemon-reload
   [ "$start" = yes ] || return 0
   systemctl enable --quiet berth-server
@@ -223,17 +256,20 @@ main() {
   case $acme in *[!0-9A-Za-z:/._~-]*) stop "--acme-directory contains characters that an address does not." ;; esac
   [ "$purge" = no ] || [ "$remove" = yes ] || stop "--purge belongs to --uninstall."
   if [ "$remove" = yes ]; then
-    ! [ -e /var/lib/dpkg/info/berth-server.list ] || stop "it was installed as a package. Remove it: apt remove berth-server (or purge)."
+    ! [ -e "$delivered/VERSION" ] || stop "it was installed as a package. Remove it: apt remove berth-server (or purge)."
     uninstall "$purge"
     return
   fi
   find_platform
   scratch=$(mktemp -d)
-  if [ "$packaged" = no ]; then
-    ! [ -e /var/lib/dpkg/info/berth-server.list ] || stop "it was installed as a package. Update it: apt install ./berth-server_VERSION.deb"
-    find_source
-    place_files
+  if [ "$packaged" = yes ] && can_upgrade; then
+    upgrade_packaged
+    return
   fi
+  [ "$packaged" = yes ] || ! [ -e "$delivered/VERSION" ] ||
+    stop "it was installed as a package. Update it: apt install ./berth-server_VERSION.deb"
+  find_source
+  place_files
   make_account
   place_settings
   command -v git >/dev/null 2>&1 || say "git is missing. Projects need it: apt install git"

@@ -3,6 +3,7 @@
 import { Readable } from 'node:stream'
 import type { ReadableStream as WebStream } from 'node:stream/web'
 import { S3mini } from 's3mini'
+import { backupLocation } from '../backup-location.ts'
 import { BUCKETS } from '../limits/limits.ts'
 
 export interface BucketSettings {
@@ -31,7 +32,7 @@ export class Bucket {
   readonly #prefix: string
 
   constructor({ bucket, prefix, endpoint, ...settings }: BucketSettings) {
-    this.title = `s3://${bucket}${prefix === '' ? '' : `/${prefix}`}`
+    this.title = backupLocation({ bucket, prefix })
     this.#prefix = prefix === '' ? '' : `${prefix}/`
     this.#client = new S3mini({
       accessKeyId: settings.accessKeyId,

@@ -1,7 +1,7 @@
 // berth backup settings, history and storage: when an environment is backed up, how long backups stay, and the bucket
 // of the organization. The secret key is typed or read from stdin, never an argument, and never printed.
 import { randomUUID } from 'node:crypto'
-import { VOLUME_BACKUPS } from '@berth/shared'
+import { backupLocation, VOLUME_BACKUPS } from '@berth/shared'
 import {
   BackupSettings,
   type BackupSettingsPatch,
@@ -109,9 +109,6 @@ const storagePath = async (api: Api): Promise<{ path: string; name: string }> =>
   return { path: `/api/organizations/${id}/backup-storage`, name }
 }
 
-const locationOf = ({ bucket, prefix }: BackupStorage): string =>
-  `s3://${bucket}${prefix === '' ? '' : `/${prefix}`}`
-
 async function performShow(_: unknown, context: Context): Promise<ExitCode> {
   const { screen } = context
   const api = await context.connect()
@@ -120,7 +117,7 @@ async function performShow(_: unknown, context: Context): Promise<ExitCode> {
   if (screen.json) await screen.printJson(raw)
   else {
     const { endpoint, region, access_key_id: key, recipient } = value
-    const fields = [locationOf(value), endpoint, region, key, recipient].map(cleanText)
+    const fields = [backupLocation(value), endpoint, region, key, recipient].map(cleanText)
     await screen.print(screen.human ? fields.join('\n') : fields.join('\t'))
     if (screen.human) await screen.note('(the secret key is never shown)')
   }
@@ -186,9 +183,9 @@ async function performSet(options: StorageOptions, context: Context): Promise<Ex
     expect: 200,
   })
   const mark = screen.err.paint('green', '✓')
-  await screen.note(`${mark} ${cleanText(`${name} keeps backups at ${locationOf(value)}`)}`)
+  await screen.note(`${mark} ${cleanText(`${name} keeps backups at ${backupLocation(value)}`)}`)
   if (screen.json) await screen.printJson(raw)
-  else if (!screen.human) await screen.print(cleanText(locationOf(value)))
+  else if (!screen.human) await screen.print(cleanText(backupLocation(value)))
   return EXIT.done
 }
 

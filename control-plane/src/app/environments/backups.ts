@@ -1,7 +1,7 @@
 // Backups of an environment's data: requested as tasks, completed by the agent's report, restored as tasks. The row is
 // inserted with the task, so that what a failed task may have left is known and removed by the next backup.
 
-import { AppError, type Trigger, VOLUME_BACKUPS } from '@berth/shared'
+import { AppError, backupLocation, type Trigger, VOLUME_BACKUPS } from '@berth/shared'
 import type { BackupCreate, BackupRestore } from '@berth/shared/api'
 import { DAY } from '@berth/shared/units'
 import { type BackupMade, BackupPartKind } from '@berth/shared/wire'
@@ -21,7 +21,6 @@ import {
   listBackups,
   listProjectBackups,
   markBackupsRemoved,
-  type StorageRow,
   type StoredPart,
   setBackupTask,
 } from '../../store/environments/backups.ts'
@@ -47,10 +46,6 @@ export const DEFAULT_SETTINGS = {
   keepDays: null,
   place: 'server',
 } as const
-
-/** s3://bucket/folder. */
-export const locationOf = ({ bucket, prefix }: Pick<StorageRow, 'bucket' | 'prefix'>): string =>
-  `s3://${bucket}${prefix === '' ? '' : `/${prefix}`}`
 
 export async function listEnvironmentBackups(
   ctx: Context,
@@ -110,7 +105,7 @@ export async function queueBackup(
     environmentId,
     serverId,
     place,
-    location: storage ? locationOf(storage) : '',
+    location: storage ? backupLocation(storage) : '',
     live: asked.live ? 1 : 0,
     createdAt: c.now,
   })
@@ -171,7 +166,7 @@ async function checkRestore(
     source: { ...facts(source), serverId: backup.serverId },
     target: { ...facts(target), fromFork: target.fromFork },
     location: backup.location,
-    storage: storage ? locationOf(storage) : null,
+    storage: storage ? backupLocation(storage) : null,
   })
   if (obstacle !== null) throw new AppError('backup_not_restorable', obstacle)
 }

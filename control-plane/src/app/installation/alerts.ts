@@ -8,6 +8,7 @@ import type { Context } from '../../context.ts'
 import { degradation } from '../../domain/environments/observation.ts'
 import { type ForgeCheck, firstFailure } from '../../domain/forges/setup.ts'
 import {
+  judgeBackups,
   judgeCertificate,
   judgeDegraded,
   judgeDeliveries,
@@ -25,6 +26,7 @@ import {
   findNewestDecided,
   insertAlert,
   listAlerted,
+  listBackedUpEnvironments,
   listFailedDeliveries,
   listNewestCertificates,
   listOpenAlerts,
@@ -77,6 +79,7 @@ export async function checkAlerts(ctx: Context): Promise<void> {
     after = last.serverId
   }
   await checkEnvironments(ctx, episodes)
+  await checkBackups(ctx, episodes)
   await checkDeliveries(ctx, episodes)
   await checkForges(ctx, episodes)
   for (const alert of episodes.left) await end(ctx, alert, undefined)
@@ -148,6 +151,32 @@ async function checkEnvironments(ctx: Context, episodes: Episodes): Promise<void
         (isOpen) => judgeDegraded(isOpen, reason),
         () => letters.degradedLetter({ ...about, reason: reason ?? '' }),
         () => letters.recoveredLetter(about),
+      )
+    }
+    const last = environments.at(-1)
+    if (!last || environments.length < ALERTS.batch) return
+    after = last.id
+  }
+}
+
+/** Scheduled ones; who makes a backup by hand sees its result. A schedule that was removed ends its episode silently. */
+async function checkBackups(ctx: Context, episodes: Episodes): Promise<void> {
+  for (let after = 0; ; ) {
+    const environments = await listBackedUpEnvironments(ctx.db, after, ALERTS.batch)
+    for (const { id, organizationId, newest, ...found } of environments) {
+      const about = {
+        environment: found.identifier,
+        project: found.projectName,
+        url: `${ctx.baseUrl}/environments/${id}/backups`,
+      }
+      const failure = newest?.failure ? (JSON.parse(newest.failure) as { message: string }) : null
+      await follow(
+        ctx,
+        episodes.take('backup', id),
+        { organizationId, kind: 'backup', subjectId: id },
+        (isOpen) => judgeBackups(isOpen, newest?.status),
+        () => letters.dataBackupFailedLetter({ ...about, reason: failure?.message ?? '' }),
+        () => letters.dataBackupRecoveredLetter(about),
       )
     }
     const last = environments.at(-1)
@@ -259,6 +288,7 @@ const NOUNS: Record<Alert['kind'], 'project' | 'server' | 'environment'> = {
   delivery: 'project',
   forge: 'project',
   degraded: 'environment',
+  backup: 'environment',
 }
 
 const HAPPENINGS: Partial<Record<Alert['kind'], Record<'begin' | 'end', Happening>>> = {
@@ -295,7 +325,7 @@ async function report(
   const noun = NOUNS[kind]
   const projectId = noun === 'project' ? subjectId : null
   await audit(c, BY, organizationId, `alert.${what}`, [noun, subjectId], { kind })
-  // the report that it is degraded was an event of the environment already
+  // that it is degraded, or a task of it failed, was an event of the environment already
   if (noun !== 'environment') {
     emit(c, { organizationId, projectId }, `${noun}.updated`, { id: subjectId, alert: kind, what })
   }
@@ -303,7 +333,8 @@ async function report(
   const happening = HAPPENINGS[kind]?.[what]
   if (happening) c.happened.push(happenedOf(about, happening, letter))
   const environmentId = noun === 'environment' ? subjectId : null
-  for (const { email } of await listAlerted(c.db, organizationId, environmentId)) {
+  const ofServices = kind === 'degraded'
+  for (const { email } of await listAlerted(c.db, organizationId, environmentId, { ofServices })) {
     await queueMail(ctx, c, { kind: 'alert', to: email, ...letter })
   }
 }

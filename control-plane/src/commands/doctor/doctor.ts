@@ -16,7 +16,7 @@ import { readSettings } from '../../settings/read.ts'
 import { type CommandContext, takesJson } from '../command.ts'
 import { checkClock, checkDatabase, checkMail } from './connections.ts'
 import { checkHttps } from './https.ts'
-import { checkDataFolder, checkFiles, checkKey } from './machine.ts'
+import { checkDataFolder, checkFiles, checkKey, checkUpgrade } from './machine.ts'
 import { checkAddress, checkNames, checkPorts } from './network.ts'
 
 export async function doctor({ args, env, print }: CommandContext): Promise<number> {
@@ -75,6 +75,7 @@ export async function examine(config: Config): Promise<Finding[]> {
         ? { name: config.baseUrl, offsetMs: address.offsetMs }
         : undefined
   return [
+    ...checkUpgrade(process.argv[1] ?? ''),
     ...checkDataFolder(config),
     checkKey(config, database),
     ...databaseFindings,

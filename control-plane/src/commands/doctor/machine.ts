@@ -1,25 +1,22 @@
 // Checks what is on this machine: the data folder, the key, the agents' packages and the dashboard.
 import { accessSync, constants, existsSync, type Stats, statfsSync, statSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import { type Finding, ok, problem, reasonOf, warning } from '@berth/shared/findings'
-import { MiB } from '@berth/shared/units'
+import { MiB, showBytes } from '@berth/shared/units'
+import { VERSION } from '@berth/shared/version'
 import { listAgentPackages } from '../../app/servers/agent-packages.ts'
 import type { Config } from '../../config.ts'
+import { toUtc } from '../../domain/core/utc.ts'
 import { diskFloor } from '../../domain/installation/alerts.ts'
 import { loadKek } from '../../keys/secret-store.ts'
 import { DOCTOR } from '../../limits/installation.ts'
+import { nearestFolder } from '../../store/engine/private-files.ts'
 import type { Inspection } from '../../store/installation/inspection.ts'
+import { readUndone } from '../upgrade/journal.ts'
+import { readDelivered } from '../upgrade/package.ts'
+import { locateInstallation } from '../upgrade/slots.ts'
 
 const DATA = 'data folder'
-const sized = (bytes: number): string =>
-  bytes < 1_024 * MiB ? `${Math.floor(bytes / MiB)} MiB` : `${(bytes / 1_024 / MiB).toFixed(1)} GiB`
-
-/** The nearest folder that exists: a missing one is created at the first start. */
-function nearest(folder: string): string {
-  let at = folder
-  while (!existsSync(at) && dirname(at) !== at) at = dirname(at)
-  return at
-}
 
 function accessFault(folder: string): string | undefined {
   try {
@@ -31,7 +28,7 @@ function accessFault(folder: string): string | undefined {
 }
 
 export function checkDataFolder({ dataDir }: Config): Finding[] {
-  const at = nearest(dataDir)
+  const at = nearestFolder(dataDir)
   const stat: Stats = statSync(at)
   if (!stat.isDirectory()) {
     return [problem(DATA, `${at} is a file`, 'Set BERTH_DATA_DIR to a folder.')]
@@ -57,7 +54,7 @@ function checkSpace(folder: string): Finding[] {
   const free = bavail * bsize
   const total = blocks * bsize
   const fix = 'Delete what is not needed there, enlarge the file system, or move the data folder.'
-  const shown = `${sized(free)} of ${sized(total)} are free`
+  const shown = `${showBytes(free)} of ${showBytes(total)} are free`
   const space =
     free < 64 * MiB
       ? problem('disk', `${shown}, so writes fail soon`, fix)
@@ -92,6 +89,28 @@ export function checkKey(config: Config, database: Inspection | undefined): Find
     const [first = '', ...rest] = (error as Error).message.split(/(?<=\.) /)
     return problem(subject, first.replace(/\.$/, ''), rest.join(' ') || 'Correct BERTH_KEK_FILE.')
   }
+}
+
+/** `main`: the file of this program. A checkout and a container are upgraded by other means. */
+export function checkUpgrade(main: string): Finding[] {
+  const installation = locateInstallation(main)
+  if (!installation) return []
+  const { root } = installation
+  const subject = 'version'
+  const undone = readUndone(root)
+  const delivered = readDelivered(root)
+  const again =
+    delivered === undefined
+      ? 'Install a newer release, or this one again (`berth-server upgrade --from …`).'
+      : 'Install a newer package, or try this one again (`berth-server upgrade`).'
+  if (undone) {
+    const failed = `the upgrade to ${undone.version} was undone (${toUtc(undone.at)}: ${undone.why}), so ${VERSION} runs`
+    return [warning(subject, failed, `Look at the log of that time. ${again}`)]
+  }
+  if (delivered !== undefined && delivered !== VERSION) {
+    return [warning(subject, `the package has ${delivered}, and ${VERSION} runs`, again)]
+  }
+  return [ok(subject, VERSION)]
 }
 
 export async function checkFiles(config: Config): Promise<Finding[]> {

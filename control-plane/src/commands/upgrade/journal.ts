@@ -1,5 +1,6 @@
 // The upgrade in progress, in a file beside the versions: a killed upgrade is completed or undone at the next start.
 import {
+  chmodSync,
   closeSync,
   fsyncSync,
   openSync,
@@ -43,6 +44,31 @@ export function writeJournal(root: string, journal: Omit<UpgradeJournal, 'by'>):
     closeSync(fd)
   }
   renameSync(made, file(root))
+}
+
+/** The last upgrade, if it was undone: for the doctor, and for dpkg, which configures a package again and again. */
+export interface Undone {
+  version: string
+  why: string
+  at: number
+}
+
+const undoneFile = (root: string): string => join(root, 'undone.json')
+
+/** The account of the service reads it, also if root's mask would forbid that. */
+export function noteUndone(root: string, undone: Undone): void {
+  writeFileSync(undoneFile(root), `${JSON.stringify(undone)}\n`)
+  chmodSync(undoneFile(root), 0o644)
+}
+
+export const forgetUndone = (root: string): void => rmSync(undoneFile(root), { force: true })
+
+export function readUndone(root: string): Undone | undefined {
+  try {
+    return JSON.parse(readFileSync(undoneFile(root), 'utf8')) as Undone
+  } catch {
+    return undefined
+  }
 }
 
 export const endJournal = (root: string): void => rmSync(file(root), { force: true })

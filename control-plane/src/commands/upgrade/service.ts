@@ -12,6 +12,8 @@ const run = promisify(execFile)
 const UNIT = '/etc/systemd/system/berth-server.service'
 
 export interface Service {
+  /** Whether something runs it, or would at the next boot. */
+  isUsed(): Promise<boolean>
   stop(): Promise<void>
   /** After the link has moved. */
   start(): Promise<void>
@@ -43,6 +45,15 @@ class SystemdService implements Service {
     this.#root = root
   }
 
+  async isUsed(): Promise<boolean> {
+    const ask = (what: string): Promise<boolean> =>
+      run('systemctl', [what, '--quiet', 'berth-server']).then(
+        () => true,
+        () => false,
+      )
+    return (await ask('is-enabled')) || (await ask('is-active'))
+  }
+
   async stop(): Promise<void> {
     await run('systemctl', ['stop', 'berth-server'])
   }
@@ -67,6 +78,11 @@ class HeldService implements Service {
   constructor(root: string, dataDir: string) {
     this.#root = root
     this.#dataDir = dataDir
+  }
+
+  async isUsed(): Promise<boolean> {
+    const running = readRunning(this.#dataDir)
+    return running !== undefined && isAlive(running)
   }
 
   async stop(): Promise<void> {

@@ -1,9 +1,11 @@
 // `berth-server upgrade`: verifies a signed release, unpacks it beside the running version, saves the database, switches,
 // and waits until the new version is ready. Otherwise it returns, with the database if that was migrated. It runs as root;
-// what touches the data runs as the account of the service.
+// what touches the data runs as the account of the service. For a Debian package, dpkg unpacks, and the package's script
+// calls this program again, without a release.
 
 import { execFile } from 'node:child_process'
 import {
+  chmodSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
@@ -19,6 +21,8 @@ import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { AGENT_MANIFEST_SIGNATURE, compareVersions, RELEASE_KEY } from '@berth/shared/release'
+import { pointTo } from '@berth/shared/slots'
+import { showBytes } from '@berth/shared/units'
 import { VERSION } from '@berth/shared/version'
 import { type Config, readConfig } from '../../config.ts'
 import { UPGRADE } from '../../limits/installation.ts'
@@ -27,21 +31,18 @@ import { dialable, inUrl } from '../doctor/network.ts'
 import { readOptions } from '../options.ts'
 import {
   endJournal,
+  forgetUndone,
   isInProgress,
+  noteUndone,
   readJournal,
   type UpgradeJournal,
   writeJournal,
 } from './journal.ts'
+import { DELIVERED, installPackage, readDelivered } from './package.ts'
 import { type CheckedRelease, findRelease } from './release-source.ts'
 import { isAlive, readRunning } from './running.ts'
 import { cleanEnvironment, holdFile, openService, type Service } from './service.ts'
-import {
-  dropOldSlots,
-  findInstallation,
-  type Installation,
-  pointTo,
-  refusePackage,
-} from './slots.ts'
+import { dropOldSlots, findInstallation, type Installation } from './slots.ts'
 
 const USAGE = 'upgrade --from FOLDER|FILE|https://… [--key FILE] [--wait SECONDS]'
 const KEY_FILE = '/etc/berth/release.pub'
@@ -71,12 +72,12 @@ export async function upgrade({ args, env, print }: CommandContext): Promise<num
   const config = readConfig(env)
   const steps = { installation, config, env, service: openService(root, config.dataDir), print }
   if (values.resume) return resume(steps)
-  if (values.from === undefined) {
+  const delivered = readDelivered(root)
+  if (values.from === undefined && delivered === undefined) {
     throw new Error(
       `Name the release: a folder, a file or an address.\n\nUsage: berth-server ${USAGE}`,
     )
   }
-  refusePackage(root)
   const readyMs = values.wait === undefined ? UPGRADE.readyMs : readSeconds(values.wait)
   if (isInProgress(root)) throw new Error('Another upgrade is running.')
   // before its switch, an interrupted one has changed nothing
@@ -86,17 +87,54 @@ export async function upgrade({ args, env, print }: CommandContext): Promise<num
       'An earlier upgrade was interrupted. Restart the control plane, which ends it, then try again.',
     )
   }
-  const key = readKey(values.key, join(root, installation.current))
   const scratch = mkdtempSync(join(root, '.upgrading-'))
+  chmodSync(scratch, 0o755) // the account of the service starts the new program once
   try {
-    const release = await findRelease(values.from, key, `linux-${process.arch}`, scratch)
+    if (values.from === undefined)
+      return await takeDelivered(steps, delivered ?? '', readyMs, scratch)
+    const key = readKey(values.key, join(root, installation.current))
+    const kind = delivered === undefined ? 'archive' : 'package'
+    const release = await findRelease(values.from, key, kind, scratch)
     judgeVersion(release.version)
     checkSpace(root, release)
+    if (delivered !== undefined) return await installPackage(root, release, env, values.wait)
     await unpack(installation, release, scratch)
     return await switchTo(steps, release.version, readyMs)
   } finally {
     rmSync(scratch, { recursive: true, force: true })
   }
+}
+
+/** The version that dpkg delivered. A failure is noted, because dpkg would try again at each use of apt. */
+async function takeDelivered(
+  steps: Steps,
+  version: string,
+  readyMs: number,
+  scratch: string,
+): Promise<number> {
+  judgeVersion(version)
+  try {
+    await place(steps.installation, version, scratch, async (folder) => {
+      // hard links where the file system is the same one: dpkg replaces its files and never writes into them
+      await run('cp', ['-Rl', `${DELIVERED}/.`, folder]).catch(() =>
+        run('cp', ['-R', '--remove-destination', `${DELIVERED}/.`, folder]),
+      )
+    })
+    if (await steps.service.isUsed()) return await switchTo(steps, version, readyMs)
+  } catch (error) {
+    noteUndone(steps.installation.root, { version, why: (error as Error).message, at: Date.now() })
+    throw error
+  }
+  // an image that is being built runs nothing, so there is nothing to try
+  const { root, current } = steps.installation
+  pointTo(root, 'previous', current)
+  pointTo(root, 'current', version)
+  dropOldSlots(root)
+  forgetUndone(root)
+  steps.print(
+    `The control plane does not run, so version ${version} was not tried. It runs at the next start.`,
+  )
+  return 0
 }
 
 function readSeconds(text: string): number {
@@ -126,39 +164,42 @@ function judgeVersion(version: string): void {
   )
 }
 
-const megabytes = (bytes: number): string => `${Math.ceil(bytes / 1_024 ** 2)} MB`
-
 function checkSpace(root: string, { bytes }: CheckedRelease): void {
   const need = bytes * UPGRADE.spaceFactor
   const { bavail, bsize } = statfsSync(root)
   if (bavail * bsize >= need) return
   throw new Error(
-    `${root} has ${megabytes(bavail * bsize)} free, and the upgrade needs ${megabytes(need)}; nothing was changed.`,
+    `${root} has ${showBytes(bavail * bsize)} free, and the upgrade needs ${showBytes(need)}; nothing was changed.`,
   )
 }
 
+const unpack = (installation: Installation, release: CheckedRelease, scratch: string) =>
+  place(installation, release.version, scratch, async (folder) => {
+    const options = ['--strip-components=2', '--no-same-owner']
+    await run('tar', ['-xzf', release.file, '-C', folder, ...options])
+    const signature = join(folder, 'packages', AGENT_MANIFEST_SIGNATURE)
+    if (release.agentSignature && !existsSync(signature))
+      writeFileSync(signature, release.agentSignature)
+  })
+
 /** The folder appears complete, after its program has answered once. */
-async function unpack(
+async function place(
   { root, current }: Installation,
-  release: CheckedRelease,
+  version: string,
   scratch: string,
+  fill: (folder: string) => Promise<void>,
 ): Promise<void> {
   const made = join(scratch, 'unpacked')
   mkdirSync(made, { mode: 0o755 })
-  await run('tar', ['-xzf', release.archive, '-C', made, '--strip-components=2', '--no-same-owner'])
+  await fill(made)
   const { stdout } = await run(join(made, 'bin/berth-server'), ['--version']).catch(() => ({
     stdout: '',
   }))
-  if (stdout.trim() !== release.version) {
-    throw new Error(
-      `Version ${release.version} does not start on this machine; nothing was changed.`,
-    )
+  if (stdout.trim() !== version) {
+    throw new Error(`Version ${version} does not start on this machine; nothing was changed.`)
   }
-  const signature = join(made, 'packages', AGENT_MANIFEST_SIGNATURE)
-  if (release.agentSignature && !existsSync(signature))
-    writeFileSync(signature, release.agentSignature)
-  const target = join(root, release.version)
-  if (release.version === current) throw new Error(`Version ${release.version} is the current one.`)
+  const target = join(root, version)
+  if (version === current) throw new Error(`Version ${version} is the current one.`)
   rmSync(target, { recursive: true, force: true }) // of an upgrade that was undone
   renameSync(made, target)
 }
@@ -185,7 +226,7 @@ async function switchTo(steps: Steps, to: string, readyMs: number): Promise<numb
   const backup = join(config.dataDir, 'upgrades', `before-${to}.tar.gz`)
   const journal = { from, to, backup, starts: 0 }
   writeJournal(root, { ...journal, phase: 'prepared' })
-  print(`Version ${to} is signed and unpacked. Stopping version ${from} …`)
+  print(`Version ${to} is checked and unpacked. Stopping version ${from} …`)
   try {
     await service.stop()
     await perform(steps, from, 'upgrade-backup', backup)
@@ -204,6 +245,7 @@ async function switchTo(steps: Steps, to: string, readyMs: number): Promise<numb
   const why = await waitUntilReady(config, to, readyMs)
   if (why === undefined) {
     endJournal(root)
+    forgetUndone(root)
     dropOldSlots(root)
     print(`Version ${to} is ready. Version ${from} and the saved database stay for a way back.`)
     print('Upgrade the agents: berth server upgrade --all')
@@ -211,7 +253,7 @@ async function switchTo(steps: Steps, to: string, readyMs: number): Promise<numb
   }
   print(`Version ${to} did not become ready: ${why}`)
   await service.stop()
-  await goBack(steps, { ...journal, phase: 'returning' })
+  await goBack(steps, { ...journal, phase: 'returning' }, why)
   await service.start()
   const still = await waitUntilReady(config, from, UPGRADE.backMs)
   if (still !== undefined)
@@ -221,12 +263,17 @@ async function switchTo(steps: Steps, to: string, readyMs: number): Promise<numb
 }
 
 /** Nothing serves meanwhile. Each step can be repeated. */
-async function goBack(steps: Steps, journal: Omit<UpgradeJournal, 'by'>): Promise<void> {
+async function goBack(
+  steps: Steps,
+  journal: Omit<UpgradeJournal, 'by'>,
+  why: string,
+): Promise<void> {
   const { installation, print } = steps
   const { from, to, backup } = journal
   writeJournal(installation.root, journal)
   const done = await perform(steps, from, 'upgrade-restore', backup)
   pointTo(installation.root, 'current', from)
+  noteUndone(installation.root, { version: to, why, at: Date.now() })
   endJournal(installation.root)
   print(
     done === 'restored'
@@ -321,6 +368,7 @@ async function resume(steps: Steps): Promise<number> {
   const running = readRunning(config.dataDir)
   if (journal.phase === 'switched' && running?.version === journal.to && running.isReady) {
     endJournal(root)
+    forgetUndone(root)
     print(`The interrupted upgrade to ${journal.to} is complete.`)
     return 0
   }
@@ -330,6 +378,6 @@ async function resume(steps: Steps): Promise<number> {
     writeJournal(root, { ...journal, starts: journal.starts + 1 })
     return 0
   }
-  await goBack(steps, { ...journal, phase: 'returning' })
+  await goBack(steps, { ...journal, phase: 'returning' }, 'the upgrade was interrupted')
   return 0
 }

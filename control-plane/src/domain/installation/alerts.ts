@@ -56,6 +56,10 @@ export const judgeDegraded = (isOpen: boolean, reason: string | null): Turn =>
 export const judgeForge = (isOpen: boolean, isFailing: boolean): Turn =>
   turn(isOpen, isFailing, !isFailing)
 
+/** Judges an environment by its newest scheduled backup that was tried; undefined: none was. */
+export const judgeBackups = (isOpen: boolean, newest: string | undefined): Turn =>
+  turn(isOpen, newest === 'failed', newest === 'succeeded')
+
 /** Judges a project by its newest decided delivery. */
 export const judgeDeliveries = (isOpen: boolean, newest: { outcome: string } | undefined): Turn =>
   turn(isOpen, newest?.outcome === 'error', newest?.outcome !== 'error')

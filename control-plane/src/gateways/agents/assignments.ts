@@ -2,6 +2,7 @@
 // Spec and secrets are sent only while the attempt has not started; secret values are read here, at the last moment.
 import {
   ARTIFACTS,
+  backupLocation,
   effectiveCeilings,
   knownSize,
   NO_CEILINGS,
@@ -35,7 +36,7 @@ import {
 } from '@berth/shared/wire'
 import { create } from '@bufbuild/protobuf'
 import { durationFromMs, timestampFromMs } from '@bufbuild/protobuf/wkt'
-import { listExpired, locationOf } from '../../app/environments/backups.ts'
+import { listExpired } from '../../app/environments/backups.ts'
 import { readStorageForDispatch, readValuesForDispatch } from '../../app/environments/values.ts'
 import { trustedLines } from '../../app/forges/repository.ts'
 import type { Context } from '../../context.ts'
@@ -132,7 +133,7 @@ async function makeDataTask(
   const storage = await readStorageForDispatch(ctx, task.organizationId, { opens })
   const expired = opens
     ? []
-    : await listExpired(ctx, task, storage ? locationOf(storage.row) : null)
+    : await listExpired(ctx, task, storage ? backupLocation(storage.row) : null)
   const usesBucket = [backup, ...expired].some(({ place }) => place === 'bucket')
   const secrets = create(TaskSecretsSchema, {
     ...(storage && usesBucket ? { backupStorage: onWire(storage) } : {}),

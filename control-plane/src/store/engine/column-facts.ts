@@ -221,9 +221,9 @@ export const COLUMN_FACTS: Record<string, Record<string, ColumnFacts>> = {
   },
   alerts: {
     kind: {
-      type: "'server_offline' | 'disk_full' | 'certificate' | 'delivery' | 'degraded' | 'forge'",
+      type: "'server_offline' | 'disk_full' | 'certificate' | 'delivery' | 'degraded' | 'forge' | 'backup'",
     },
-    subjectId: { note: 'The server or environment; for deliveries and forges the project.' },
+    subjectId: { note: 'The server, project or environment, by its kind.' },
     endedAt: { note: 'Null: it lasts.' },
   },
   accounts: {

@@ -1,5 +1,6 @@
 // Makes files and folders private to our user, regardless of the umask and the release that created them.
-import { chmodSync, closeSync, mkdirSync, openSync, statSync } from 'node:fs'
+import { chmodSync, closeSync, existsSync, mkdirSync, openSync, statSync } from 'node:fs'
+import { dirname } from 'node:path'
 
 const OTHERS = 0o077
 
@@ -19,4 +20,11 @@ export function makePrivateDatabase(file: string): void {
   if (file === ':memory:') return
   closeSync(openSync(file, 'a', 0o600))
   for (const each of [file, `${file}-wal`, `${file}-shm`, `${file}-journal`]) restrict(each, 0o600)
+}
+
+/** The nearest folder that exists: a missing one is created when it is used. */
+export function nearestFolder(folder: string): string {
+  let at = folder
+  while (!existsSync(at) && dirname(at) !== at) at = dirname(at)
+  return at
 }

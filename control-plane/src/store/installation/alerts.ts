@@ -1,6 +1,8 @@
 // Stores episodes of alerts, and reads the facts that begin and end them.
+import type { TaskStatus } from '@berth/shared'
 import { type Selectable, sql } from 'kysely'
 import type { Observation } from '../../domain/environments/observation.ts'
+import { BACKUP_SCHEDULE } from '../deployments/schedules.ts'
 import type { Db } from '../engine/db.ts'
 import type { AlertsTable } from '../schema.ts'
 import type { AgentCertificate } from '../servers/agents.ts'
@@ -150,6 +152,58 @@ export async function listWatchedEnvironments(
   }))
 }
 
+interface BackedUpEnvironment {
+  id: number
+  identifier: string
+  projectName: string
+  organizationId: number
+  /** Of the newest scheduled backup that succeeded or failed; undefined: there is none. */
+  newest: { status: TaskStatus; failure: string | null } | undefined
+}
+
+/** Lists environments that are backed up on a schedule, by id. */
+export async function listBackedUpEnvironments(
+  db: Db,
+  afterId: number,
+  limit: number,
+): Promise<BackedUpEnvironment[]> {
+  const rows = await db
+    .selectFrom('schedules')
+    .innerJoin('environments', 'environments.id', 'schedules.environmentId')
+    .innerJoin('projects', 'projects.id', 'environments.projectId')
+    .select(['environments.id', 'environments.identifier', 'projects.organizationId'])
+    .select('projects.name as projectName')
+    .where('schedules.action', '=', BACKUP_SCHEDULE)
+    .where('environments.removedAt', 'is', null)
+    .where('environments.removingAt', 'is', null)
+    .where('environments.id', '>', afterId)
+    .orderBy('environments.id')
+    .limit(limit)
+    .execute()
+  if (rows.length === 0) return []
+  const tried = await db
+    .selectFrom('scheduleRuns')
+    .innerJoin('tasks', 'tasks.id', 'scheduleRuns.taskId')
+    .select(['scheduleRuns.environmentId', 'tasks.status', 'tasks.failure'])
+    .where('scheduleRuns.id', 'in', (e) =>
+      e
+        .selectFrom('scheduleRuns as runs')
+        .innerJoin('tasks as ended', 'ended.id', 'runs.taskId')
+        .select((one) => one.fn.max('runs.id').as('id'))
+        .where('runs.action', '=', BACKUP_SCHEDULE)
+        .where(
+          'runs.environmentId',
+          'in',
+          rows.map(({ id }) => id),
+        )
+        .where('ended.status', 'in', ['succeeded', 'failed'])
+        .groupBy('runs.environmentId'),
+    )
+    .execute()
+  const newest = new Map(tried.map(({ environmentId, ...task }) => [environmentId, task]))
+  return rows.map((row) => ({ ...row, newest: newest.get(row.id) }))
+}
+
 interface FailedDelivery {
   projectId: number
   projectName: string
@@ -196,13 +250,14 @@ export const findNewestDecided = (
     .executeTakeFirst()
 
 /**
- * Lists who receives an alert. About an environment: its watchers, and if it is protected the owners and admins of the
- * organization; about anything else: those owners and admins.
+ * Lists who receives an alert: the owners and admins of the organization, and the watchers of the environment that it is
+ * about. What runs in an environment (`ofServices`) matters to owners and admins only if it is protected.
  */
 export const listAlerted = (
   db: Db,
   organizationId: number,
   environmentId: number | null,
+  { ofServices }: { ofServices: boolean },
 ): Promise<{ userId: number; email: string }[]> =>
   db
     .selectFrom('members')
@@ -223,7 +278,8 @@ export const listAlerted = (
         .select('environments.id')
         .where('environments.id', '=', environmentId)
         .where('environments.protected', '=', 1)
-      return e.or([e.exists(watches), e.and([mayManage, e.exists(isProtected)])])
+      const managers = ofServices ? e.and([mayManage, e.exists(isProtected)]) : mayManage
+      return e.or([e.exists(watches), managers])
     })
     .orderBy('members.userId')
     .execute()
