@@ -188,7 +188,9 @@ async function breakChannel(ctx: Context, c: Change, channel: Channel, reason: s
     reason,
     url,
   })
-  for (const { email } of await listAlerted(c.db, organizationId, null)) {
+  for (const { email } of await listAlerted(c.db, organizationId, null, {
+    ofServices: false,
+  })) {
     await queueMail(ctx, c, { kind: 'alert', to: email, ...letter })
   }
 }
