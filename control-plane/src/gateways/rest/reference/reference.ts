@@ -1,16 +1,15 @@
 // Renders the API reference as one page from the OpenAPI document: one section per operation with its permission,
-// fields, an example of its answer and its refusals. The browser's own search works; no script, no external request.
-import { ERRORS, type ErrorCode } from '@berth/shared'
+// fields, examples and refusals. The browser's own search works; no script, no external request.
+import { ERRORS } from '@berth/shared'
 import { html, type Markup, page, prose } from '../http/html.ts'
 import { PROBLEM } from '../http/problem.ts'
-import type { Document } from './openapi.ts'
-import type { Json, Operation } from './operations.ts'
-
-const EXAMPLE_DEPTH = 6
+import { codesOf } from './describe.ts'
+import type { Document, Json, Operation } from './operations.ts'
 
 interface Field {
   name: string
   type: string
+  says: string
   required: boolean
 }
 
@@ -35,56 +34,38 @@ function typeWords(schema: Json): string {
   return [schema.type ?? 'any'].flat().join(' | ')
 }
 
-/** The fields of an object schema, or of the elements of a list. */
-function fieldsOf(document: Document, schema: Json): Field[] {
-  const whole = resolve(document, schema)
-  if (whole.type === 'array') return fieldsOf(document, (whole.items ?? {}) as Json)
+/** The fields of an object schema, or of the elements of a list; nested ones follow their parent. */
+function fieldsOf(document: Document, schema: Json, prefix = ''): Field[] {
+  const whole = prefix === '' ? resolve(document, schema) : schema
+  if (whole.type === 'array') return fieldsOf(document, (whole.items ?? {}) as Json, prefix)
   const several = (whole.anyOf ?? whole.oneOf) as Json[] | undefined
-  if (several) return fieldsOf(document, several.find((s) => s.type !== 'null') ?? {})
-  const required = new Set((whole.required ?? []) as string[])
-  return Object.entries((whole.properties ?? {}) as Record<string, Json>).map(([name, field]) => ({
-    name,
-    type: typeWords(field),
-    required: required.has(name),
-  }))
-}
-
-/** A small value that fits a schema; enough to show the shape. */
-function exampleOf(document: Document, schema: Json, depth = 0): unknown {
-  const s = resolve(document, schema)
-  if (depth > EXAMPLE_DEPTH) return null
-  if (Array.isArray(s.enum)) return s.enum[0]
-  const several = (s.anyOf ?? s.oneOf) as Json[] | undefined
-  if (several) return exampleOf(document, several[0] ?? {}, depth)
-  switch ([s.type].flat()[0]) {
-    case 'object':
-      return Object.fromEntries(
-        Object.entries((s.properties ?? {}) as Record<string, Json>).map(([name, field]) => [
-          name,
-          exampleOf(document, field, depth + 1),
-        ]),
-      )
-    case 'array':
-      return [exampleOf(document, (s.items ?? {}) as Json, depth + 1)]
-    case 'integer':
-    case 'number':
-      return typeof s.minimum === 'number' ? Math.max(1, s.minimum) : 1
-    case 'boolean':
-      return false
-    case 'string':
-      return s.format === 'date-time' ? '2026-11-15T09:12:33Z' : '…'
-    default:
-      return null
+  if (several) {
+    const fields = several.flatMap((one) => fieldsOf(document, one, prefix))
+    return fields.filter((f, n) => fields.findIndex(({ name }) => name === f.name) === n)
   }
+  const required = new Set((whole.required ?? []) as string[])
+  const properties = Object.entries((whole.properties ?? {}) as Record<string, Json>)
+  return properties.flatMap(([name, field]) => [
+    {
+      name: prefix + name,
+      type: typeWords(field),
+      says: String(field.description ?? ''),
+      required: required.has(name),
+    },
+    ...fieldsOf(document, field, `${prefix}${name}.`),
+  ])
 }
 
 const table = (fields: Field[], mayBeAbsent: string): Markup =>
-  html`<div class="wide"><table><tr><th>Field</th><th>Type</th><th></th></tr>${fields.map(
+  html`<div class="wide"><table><tr><th>Field</th><th>Type</th><th>Meaning</th></tr>${fields.map(
     (f) =>
-      html`<tr><td><code>${f.name}</code></td><td>${f.type}</td><td class="soft">${
-        f.required ? '' : mayBeAbsent
+      html`<tr><td><code>${f.name}</code></td><td>${f.type}</td><td>${prose(f.says)}${
+        f.required ? undefined : html` <span class="soft">${mayBeAbsent}</span>`
       }</td></tr>`,
   )}</table></div>`
+
+const inCode = (example: unknown): Markup =>
+  html`<code>${typeof example === 'string' ? example : JSON.stringify(example)}</code>`
 
 function parameters(document: Document, operation: Operation): Markup | undefined {
   const list = operation.parameters.map((p) => resolve(document, p))
@@ -93,9 +74,17 @@ function parameters(document: Document, operation: Operation): Markup | undefine
     (p) =>
       html`<tr><td><code>${String(p.name)}</code></td><td>${String(p.in)}</td><td>${typeWords(
         (p.schema ?? {}) as Json,
-      )}</td><td class="soft">${p.required ? 'required' : ''} ${String(p.description ?? '')}</td></tr>`,
+      )}</td><td>${prose(String(p.description ?? ''))} <span class="soft">${
+        p.required ? 'required, ' : ''
+      }such as ${inCode(p.example)}</span></td></tr>`,
   )
-  return html`<h3>Parameters</h3><div class="wide"><table><tr><th>Name</th><th>In</th><th>Type</th><th></th></tr>${rows}</table></div>`
+  return html`<h3>Parameters</h3><div class="wide"><table><tr><th>Name</th><th>In</th><th>Type</th><th>Meaning</th></tr>${rows}</table></div>`
+}
+
+const shownExample = (example: unknown): Markup | undefined => {
+  if (example === undefined) return undefined
+  const text = typeof example === 'string' ? example : JSON.stringify(example, undefined, 2)
+  return html`<details><summary>Example</summary><pre><code>${text}</code></pre></details>`
 }
 
 function answers(document: Document, operation: Operation): Markup[] {
@@ -103,13 +92,13 @@ function answers(document: Document, operation: Operation): Markup[] {
     .filter(([status]) => status.startsWith('2'))
     .map(([status, response]) => {
       const media = Object.entries(response.content ?? {})
-      const parts = media.map(([type, { schema }]) => {
-        if (!type.includes('json')) return html`<p><code>${type}</code></p>`
+      const parts = media.map(([type, { schema, example }]) => {
+        const shown = shownExample(example)
+        if (!type.includes('json')) return html`<p><code>${type}</code></p>${shown}`
         const fields = fieldsOf(document, schema)
-        const example = JSON.stringify(exampleOf(document, schema), undefined, 2)
         return html`<p><code>${type}</code> ${typeWords(schema)}</p>${
           fields.length > 0 ? table(fields, 'may be absent') : undefined
-        }<details><summary>Example</summary><pre><code>${example}</code></pre></details>`
+        }${shown}`
       })
       return html`<h3>${status}: ${response.description}</h3>${parts}`
     })
@@ -117,10 +106,7 @@ function answers(document: Document, operation: Operation): Markup[] {
 
 function refusals(operation: Operation): Markup {
   const codes = Object.values(operation.responses).flatMap((response) => {
-    const schema = response.content?.[PROBLEM]?.schema as
-      | { properties?: { code?: { enum?: ErrorCode[] } } }
-      | undefined
-    return schema?.properties?.code?.enum ?? []
+    return codesOf(response.content?.[PROBLEM]?.schema)
   })
   const items = codes
     .toSorted((a, b) => ERRORS[a][0] - ERRORS[b][0])
@@ -132,23 +118,23 @@ function refusals(operation: Operation): Markup {
 const breakable = (path: string): Markup =>
   html`<span class="path">${path.split('/').map((part, n) => (n === 0 ? part : html`/<wbr>${part}`))}</span>`
 
+function body(document: Document, { requestBody }: Operation): Markup[] {
+  return Object.entries(requestBody?.content ?? {}).map(
+    ([type, { schema, example }]) =>
+      html`<h3>Body${requestBody?.required ? '' : ' (optional)'}</h3><p><code>${type}</code></p>${table(
+        fieldsOf(document, schema),
+        'optional',
+      )}${shownExample(example)}`,
+  )
+}
+
 function section(document: Document, path: string, method: string, o: Operation): Markup {
-  const body = o.requestBody?.content['application/json']?.schema
-  const needs = String(o['x-needs'])
   return html`<section id="${o.operationId}"><h2><span class="verb">${method.toUpperCase()}</span> ${breakable(path)}</h2>
-<p>${o.summary}. <span class="soft">${o.operationId}; needs ${needs}; rate limit ${String(
+<p><strong>${o.summary}.</strong> <span class="soft">${o.operationId}; rate limit ${String(
     o['x-rate-limit-policy'],
   )}</span>${o['x-shows-secret'] ? html` <strong>Shows a secret once.</strong>` : undefined}</p>
-${parameters(document, o)}
-${
-  body
-    ? html`<h3>Body${o.requestBody?.required ? '' : ' (optional)'}</h3>${table(
-        fieldsOf(document, body),
-        'optional',
-      )}`
-    : undefined
-}
-${answers(document, o)}${refusals(o)}</section>`
+${(o.description ?? '').split('\n\n').map((text) => html`<p>${prose(text)}</p>`)}
+${parameters(document, o)}${body(document, o)}${answers(document, o)}${refusals(o)}</section>`
 }
 
 export function serializeReference(document: Document): string {
