@@ -42,12 +42,21 @@ const cellExample = (example: unknown): string => {
   return isNested || text.length > 120 ? 'below' : text
 }
 
+/** Variants of an object have a field in common: one row with the types of all. */
+function mergeRows(rows: readonly string[][]): string[][] {
+  const merged = new Map<string, string[]>()
+  for (const [name = '', type = '', ...rest] of rows) {
+    const types = new Set([...(merged.get(name)?.[1]?.split(', ') ?? []), type])
+    merged.set(name, [name, [...types].join(', '), ...(merged.get(name)?.slice(2) ?? rest)])
+  }
+  return [...merged.values()]
+}
+
 function fieldRows(schema: Json, prefix: string, page: string): string[][] {
   if (schema.type === 'array') return fieldRows((schema.items ?? {}) as Json, prefix, page)
   const several = (schema.anyOf ?? schema.oneOf) as Json[] | undefined
   if (several) {
-    const rows = several.flatMap((one) => fieldRows(one, prefix, page))
-    return rows.filter(([name], n) => rows.findIndex(([other]) => other === name) === n)
+    return mergeRows(several.flatMap((one) => fieldRows(one, prefix, page)))
   }
   const required = new Set((schema.required ?? []) as string[])
   const fields = Object.entries((schema.properties ?? {}) as Record<string, Json>)
@@ -123,7 +132,7 @@ function codesIn(operation: Operation): ErrorCode[] {
   )
 }
 
-/** Codes of more than half of the operations are told once, at the top. */
+/** Codes of more than a quarter of the operations are told once, at the top. */
 function commonCodes(document: Document): ReadonlySet<ErrorCode> {
   const counts = new Map<ErrorCode, number>()
   let all = 0
@@ -131,7 +140,7 @@ function commonCodes(document: Document): ReadonlySet<ErrorCode> {
     all += 1
     for (const one of codesIn(operation)) counts.set(one, (counts.get(one) ?? 0) + 1)
   }
-  return new Set([...counts].filter(([, n]) => n > all / 2).map(([one]) => one))
+  return new Set([...counts].filter(([, n]) => n > all / 4).map(([one]) => one))
 }
 
 const refusals = (codes: readonly ErrorCode[]): string =>
@@ -142,7 +151,7 @@ const refusals = (codes: readonly ErrorCode[]): string =>
 
 export function renderOperations(document: Document): string {
   const common = commonCodes(document)
-  const all = [...operationsOf(document)]
+  const all = [...operationsOf(document)].toSorted((a, b) => (a.path < b.path ? -1 : 1))
   const sections = document.tags.flatMap(({ name, description }) => [
     `## ${name}`,
     '',
@@ -183,8 +192,9 @@ export function renderOperations(document: Document): string {
   return [
     '# REST operations',
     '',
-    `${GENERATED} [REST API](api.md) is the introduction; [REST schemas](${SCHEMAS}) has every property of bodies and`,
-    'answers. Each installation shows the same at `/api/docs`, and as OpenAPI 3.1 at `/api/openapi.json`.',
+    `${GENERATED} [REST API](api.md) is the introduction; [REST schemas](${SCHEMAS}) has`,
+    'every property of bodies and answers. Each installation shows the same at `/api/docs`, and as OpenAPI 3.1 at',
+    '`/api/openapi.json`.',
     '',
     'Each operation says who may call it. Roles and scopes are explained in [People and tokens](api.md#people-and-tokens).',
     '',
@@ -196,7 +206,7 @@ export function renderOperations(document: Document): string {
       ['Header', 'Meaning', 'Example'],
       headers.map((p) => [code(p.name), String(p.description ?? ''), exampleText(p.example)]),
     ),
-    '## Refusals of most operations',
+    '## Refusals of many operations',
     '',
     `${refusals([...common])}. Each operation lists its own below.`,
     '',

@@ -4,13 +4,14 @@ import { ERRORS } from '@berth/shared'
 import { html, type Markup, page, prose } from '../http/html.ts'
 import { PROBLEM } from '../http/problem.ts'
 import { codesOf } from './describe.ts'
-import type { Document, Json, Operation } from './operations.ts'
+import type { Document, Json, Media, Operation } from './operations.ts'
 
 interface Field {
   name: string
-  type: string
+  type: Markup
   says: string
-  required: boolean
+  example: unknown
+  isRequired: boolean
 }
 
 function resolve(document: Document, schema: Json): Json {
@@ -23,46 +24,49 @@ function resolve(document: Document, schema: Json): Json {
 const nameOf = (schema: Json): string | undefined =>
   typeof schema.$ref === 'string' ? schema.$ref.split('/').at(-1) : undefined
 
-function typeWords(schema: Json): string {
+const joined = (parts: readonly Markup[], between: string): Markup =>
+  html`${parts.map((part, n) => (n === 0 ? part : html`${between}${part}`))}`
+
+function typeOf(schema: Json): Markup {
   const name = nameOf(schema)
-  if (name) return name
-  if (Array.isArray(schema.enum)) return schema.enum.map((v) => JSON.stringify(v)).join(' | ')
+  if (name) return html`<a href="#schema-${name}">${name}</a>`
+  if (schema.const !== undefined) return inCode(schema.const)
+  if (Array.isArray(schema.enum)) return joined(schema.enum.map(inCode), ', ')
   const several = (schema.anyOf ?? schema.oneOf) as Json[] | undefined
-  if (several) return several.map(typeWords).join(' | ')
-  if (schema.type === 'array') return `array of ${typeWords((schema.items ?? {}) as Json)}`
-  if (schema.format === 'date-time') return 'time'
-  return [schema.type ?? 'any'].flat().join(' | ')
+  if (several) return joined(several.map(typeOf), ' or ')
+  if (schema.type === 'array') return html`list of ${typeOf((schema.items ?? {}) as Json)}`
+  if (schema.format === 'date-time') return html`time`
+  return html`${[schema.type ?? 'any'].flat().join(' or ')}`
 }
 
-/** The fields of an object schema, or of the elements of a list; nested ones follow their parent. */
-function fieldsOf(document: Document, schema: Json, prefix = ''): Field[] {
-  const whole = prefix === '' ? resolve(document, schema) : schema
-  if (whole.type === 'array') return fieldsOf(document, (whole.items ?? {}) as Json, prefix)
-  const several = (whole.anyOf ?? whole.oneOf) as Json[] | undefined
-  if (several) {
-    const fields = several.flatMap((one) => fieldsOf(document, one, prefix))
-    return fields.filter((f, n) => fields.findIndex(({ name }) => name === f.name) === n)
-  }
-  const required = new Set((whole.required ?? []) as string[])
-  const properties = Object.entries((whole.properties ?? {}) as Record<string, Json>)
+/** The fields of an object, or of the elements of a list; nested ones follow their parent, named schemas have links. */
+function fieldsOf(schema: Json, prefix = ''): Field[] {
+  if (schema.type === 'array') return fieldsOf((schema.items ?? {}) as Json, prefix)
+  const several = (schema.anyOf ?? schema.oneOf) as Json[] | undefined
+  if (several) return several.flatMap((one) => fieldsOf(one, prefix))
+  const required = new Set((schema.required ?? []) as string[])
+  const properties = Object.entries((schema.properties ?? {}) as Record<string, Json>)
   return properties.flatMap(([name, field]) => [
     {
       name: prefix + name,
-      type: typeWords(field),
+      type: typeOf(field),
       says: String(field.description ?? ''),
-      required: required.has(name),
+      example: (field.examples as unknown[] | undefined)?.[0],
+      isRequired: required.has(name),
     },
-    ...fieldsOf(document, field, `${prefix}${name}.`),
+    ...fieldsOf(field, `${prefix}${name}.`),
   ])
 }
 
-const table = (fields: Field[], mayBeAbsent: string): Markup =>
-  html`<div class="wide"><table><tr><th>Field</th><th>Type</th><th>Meaning</th></tr>${fields.map(
-    (f) =>
-      html`<tr><td><code>${f.name}</code></td><td>${f.type}</td><td>${prose(f.says)}${
-        f.required ? undefined : html` <span class="soft">${mayBeAbsent}</span>`
-      }</td></tr>`,
-  )}</table></div>`
+const table = (fields: Field[], mayBeAbsent: string): Markup | undefined =>
+  fields.length === 0
+    ? undefined
+    : html`<div class="wide"><table><tr><th>Field</th><th>Type</th><th>Meaning</th></tr>${fields.map(
+        (f) =>
+          html`<tr><td><code>${f.name}</code></td><td>${f.type}</td><td>${prose(f.says)} <span class="soft">${
+            f.isRequired ? undefined : `${mayBeAbsent}, `
+          }such as ${inCode(f.example)}</span></td></tr>`,
+      )}</table></div>`
 
 const inCode = (example: unknown): Markup =>
   html`<code>${typeof example === 'string' ? example : JSON.stringify(example)}</code>`
@@ -72,7 +76,7 @@ function parameters(document: Document, operation: Operation): Markup | undefine
   if (list.length === 0) return undefined
   const rows = list.map(
     (p) =>
-      html`<tr><td><code>${String(p.name)}</code></td><td>${String(p.in)}</td><td>${typeWords(
+      html`<tr><td><code>${String(p.name)}</code></td><td>${String(p.in)}</td><td>${typeOf(
         (p.schema ?? {}) as Json,
       )}</td><td>${prose(String(p.description ?? ''))} <span class="soft">${
         p.required ? 'required, ' : ''
@@ -87,27 +91,25 @@ const shownExample = (example: unknown): Markup | undefined => {
   return html`<details><summary>Example</summary><pre><code>${text}</code></pre></details>`
 }
 
-function answers(document: Document, operation: Operation): Markup[] {
-  return Object.entries(operation.responses)
+const content = (contents: Record<string, Media>, mayBeAbsent: string): Markup[] =>
+  Object.entries(contents).map(
+    ([type, { schema, example }]) =>
+      html`<p><code>${type}</code> ${typeOf(schema)}</p>${table(fieldsOf(schema), mayBeAbsent)}${shownExample(example)}`,
+  )
+
+function answers({ responses }: Operation): Markup[] {
+  return Object.entries(responses)
     .filter(([status]) => status.startsWith('2'))
-    .map(([status, response]) => {
-      const media = Object.entries(response.content ?? {})
-      const parts = media.map(([type, { schema, example }]) => {
-        const shown = shownExample(example)
-        if (!type.includes('json')) return html`<p><code>${type}</code></p>${shown}`
-        const fields = fieldsOf(document, schema)
-        return html`<p><code>${type}</code> ${typeWords(schema)}</p>${
-          fields.length > 0 ? table(fields, 'may be absent') : undefined
-        }${shown}`
-      })
-      return html`<h3>${status}: ${response.description}</h3>${parts}`
-    })
+    .map(
+      ([status, response]) =>
+        html`<h3>${status}: ${response.description}</h3>${content(response.content ?? {}, 'may be absent')}`,
+    )
 }
 
 function refusals(operation: Operation): Markup {
-  const codes = Object.values(operation.responses).flatMap((response) => {
-    return codesOf(response.content?.[PROBLEM]?.schema)
-  })
+  const codes = Object.values(operation.responses).flatMap((response) =>
+    codesOf(response.content?.[PROBLEM]?.schema),
+  )
   const items = codes
     .toSorted((a, b) => ERRORS[a][0] - ERRORS[b][0])
     .map((code) => html`<a href="/docs/errors/${code}">${ERRORS[code][0]} ${code}</a> `)
@@ -118,15 +120,9 @@ function refusals(operation: Operation): Markup {
 const breakable = (path: string): Markup =>
   html`<span class="path">${path.split('/').map((part, n) => (n === 0 ? part : html`/<wbr>${part}`))}</span>`
 
-function body(document: Document, { requestBody }: Operation): Markup[] {
-  return Object.entries(requestBody?.content ?? {}).map(
-    ([type, { schema, example }]) =>
-      html`<h3>Body${requestBody?.required ? '' : ' (optional)'}</h3><p><code>${type}</code></p>${table(
-        fieldsOf(document, schema),
-        'optional',
-      )}${shownExample(example)}`,
-  )
-}
+const body = ({ requestBody }: Operation): Markup | undefined =>
+  requestBody &&
+  html`<h3>Body${requestBody.required ? '' : ' (optional)'}</h3>${content(requestBody.content, 'optional')}`
 
 function section(document: Document, path: string, method: string, o: Operation): Markup {
   return html`<section id="${o.operationId}"><h2><span class="verb">${method.toUpperCase()}</span> ${breakable(path)}</h2>
@@ -134,7 +130,7 @@ function section(document: Document, path: string, method: string, o: Operation)
     o['x-rate-limit-policy'],
   )}</span>${o['x-shows-secret'] ? html` <strong>Shows a secret once.</strong>` : undefined}</p>
 ${(o.description ?? '').split('\n\n').map((text) => html`<p>${prose(text)}</p>`)}
-${parameters(document, o)}${body(document, o)}${answers(document, o)}${refusals(o)}</section>`
+${parameters(document, o)}${body(o)}${answers(o)}${refusals(o)}</section>`
 }
 
 export function serializeReference(document: Document): string {
@@ -151,12 +147,16 @@ export function serializeReference(document: Document): string {
       sections: some.map((o) => section(document, o.path, o.method, o.operation)),
     }
   })
+  const schemas = Object.entries(document.components.schemas ?? {}).map(
+    ([name, schema]) =>
+      html`<section id="schema-${name}"><h2>${name}</h2>${table(fieldsOf(schema), 'may be absent')}</section>`,
+  )
   return page(
     'Berth API',
     html`<h1>Berth API ${String(document.info.version)}</h1>
 <p>${prose(
       'Every request carries `Authorization: Bearer <token>`. Lists are bare arrays, paged by the `Link` header. Errors are `application/problem+json` with a stable `code`. Fields may be added; ignore those you do not know. For programs: ',
     )}<a href="/api/openapi.json">OpenAPI 3.1</a>.</p>
-${groups.map((g) => g.index)}${groups.map((g) => g.sections)}`,
+${groups.map((g) => g.index)}${groups.map((g) => g.sections)}${schemas}`,
   )
 }

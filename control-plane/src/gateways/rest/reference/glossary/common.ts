@@ -1,5 +1,5 @@
 // What several subjects share: paging, ids of parents, times, people, problems.
-import type { Glossary } from './entries.ts'
+import type { FieldEntry, Glossary } from './entries.ts'
 
 export const COMMIT = 'c1364990f2b7a4e85d6f3b0a9c8e7d6f5a4b3c2d'
 
@@ -16,10 +16,17 @@ export const QUEUED = {
   phases: [],
 }
 
+const ONE_PAGE: FieldEntry = ['Accepted without effect: the list is always one page.', 50]
+
 export const COMMON: Glossary = {
   operations: {},
   fields: {
     '?per_page': ['Items of one page, 1 to 100; 30 if it is absent.', 50],
+    'listOrganizations.per_page': ONE_PAGE,
+    'listProjectEnvironments.per_page': ONE_PAGE,
+    'listProjectPullRequests.per_page': ONE_PAGE,
+    'listProjectRefusedDeliveries.per_page': ONE_PAGE,
+    'listServers.per_page': ONE_PAGE,
     '?cursor': [
       'Where the page begins, as the `next` address of the `Link` header has it. It is signed for this list; do not build or change it.',
       'eyJpIjo4MTJ9.k3Jw',

@@ -108,6 +108,19 @@ export const ENVIRONMENTS: Glossary = {
       '`pull_request` ones come and go with their pull request.',
       'pull_request',
     ],
+    'EnvironmentCreate.identifier': [
+      'Unique in its project, part of its address: at most 40 lower case letters, digits and dashes; `pr-` and a number is reserved.',
+      'staging',
+    ],
+    'EnvironmentCreate.branch': ['The branch to deploy and follow.', 'main'],
+    'EnvironmentCreate.title': [
+      'As people see it, at most 100 characters; the identifier if it is absent.',
+      'Staging',
+    ],
+    'EnvironmentCreate.domain': [
+      'Its host name; `{identifier}.{domain of the project}` if it is absent.',
+      'staging.shop.example.com',
+    ],
     'Environment.recipe': [
       'How it is deployed: `docker` or `manual`. In requests null means the project’s default.',
       'docker',

@@ -275,7 +275,11 @@ export const PROJECTS: Glossary = {
       'A password or, better, an access token that may only pull. It is never returned.',
       'ghp_…',
     ],
-    username: ['The user name that visitors enter; null while it is off.', 'preview'],
+    username: [
+      'The user name that visitors enter: 1 to 64 characters without blanks and colons.',
+      'preview',
+    ],
+    'BasicAuth.username': ['The user name that visitors enter; null while it is off.', 'preview'],
     password: ['8 to 72 bytes. Stored as a hash and never returned.', 'let-me-look'],
     mode: [
       '`own`: the given name and password. `inherit`: those of the project. `off`: everyone can visit.',
