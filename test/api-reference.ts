@@ -7,6 +7,7 @@ import {
   renderSchemas,
 } from '../control-plane/src/gateways/rest/reference/markdown.ts'
 import type { Document } from '../control-plane/src/gateways/rest/reference/operations.ts'
+import { findGaps } from './contract/gaps.ts'
 import { TestControlPlane } from './fixtures/platform/control-plane.ts'
 
 interface Page {
@@ -28,6 +29,9 @@ export const PAGES: Page[] = [
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const controlPlane = await TestControlPlane.start('sqlite')
-  for (const { path, render } of PAGES) writeFileSync(path, render(controlPlane.contract.document))
+  const { document } = controlPlane.contract
+  for (const { path, render } of PAGES) writeFileSync(path, render(document))
+  const gaps = findGaps(document)
+  if (gaps.length > 0) console.error(['The reference is incomplete:', ...gaps].join('\n'))
   await controlPlane.close()
 }

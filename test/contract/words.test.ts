@@ -3,47 +3,27 @@
 // control-plane/src/gateways/rest/reference/glossary/.
 import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import {
-  operationsOf,
-  type Place,
-  placesOf,
-} from '../../control-plane/src/gateways/rest/reference/describe.ts'
-import {
-  FIELDS,
-  findKey,
-  OPERATIONS,
-} from '../../control-plane/src/gateways/rest/reference/glossary/glossary.ts'
-import type {
-  Document,
-  Operation,
-} from '../../control-plane/src/gateways/rest/reference/operations.ts'
+import { operationsOf, placesOf } from '../../control-plane/src/gateways/rest/reference/describe.ts'
+import type { Document } from '../../control-plane/src/gateways/rest/reference/operations.ts'
 import { PAGES } from '../api-reference.ts'
 import { TestControlPlane } from '../fixtures/platform/control-plane.ts'
-import { JsonSchemas, type Schema } from './json-schema.ts'
-
-const GLOSSARY = 'control-plane/src/gateways/rest/reference/glossary/'
+import {
+  findSilentOperations,
+  findSilentPlaces,
+  findUnusedWords,
+  findWrongExamples,
+  findWrongWholes,
+} from './gaps.ts'
 
 let cp: TestControlPlane
 let document: Document
-let judge: JsonSchemas
 beforeAll(async () => {
   cp = await TestControlPlane.start('sqlite')
   document = cp.contract.document
-  judge = new JsonSchemas((document.components.schemas ?? {}) as Record<string, Schema>)
 })
 afterAll(() => cp.close())
 
-const exampleOf = ({ kind, target }: Place): unknown =>
-  kind === 'parameter' ? target.example : (target.examples as unknown[] | undefined)?.[0]
-
-const advice = (keys: readonly string[]): string =>
-  `add ${keys.map((key) => `'${key}'`).join(' or ')} to a file in ${GLOSSARY}`
-
-/** A sentence worth reading has some words and an end. */
-const isSentence = (text: unknown): boolean =>
-  typeof text === 'string' && /^\S.*[.?…]$/s.test(text) && text.split(/\s+/).length > 2
-
-/** Without the glossary’s help: every object under the key `properties`, wherever it is. */
+/** Counts by itself, so that no part of the document is passed over. */
 function countProperties(value: unknown): number {
   if (value === null || typeof value !== 'object') return 0
   return Object.entries(value).reduce((sum, [key, item]) => {
@@ -55,45 +35,23 @@ function countProperties(value: unknown): number {
 
 describe('the glossary', () => {
   test('has a sentence for every operation', () => {
-    const silent = [...operationsOf(document)]
-      .filter(({ operation }) => {
-        const permission = operation['x-permission'].says
-        const says = (operation.description ?? '').slice(0, -permission.length).trim()
-        return !isSentence(says) || operation.summary.split(' ').length < 2
-      })
-      .map(({ operation }) => `${operation.operationId}: ${advice([operation.operationId])}`)
-    expect(silent).toEqual([])
+    expect(findSilentOperations(document)).toEqual([])
   })
 
   test('has a sentence for every parameter and property', () => {
-    const silent = [...placesOf(document)]
-      .filter(({ target }) => !isSentence(target.description))
-      .map(({ kind, where, keys }) => `${kind} ${where} has no sentence: ${advice(keys)}`)
-    expect([...new Set(silent)]).toEqual([])
+    expect(findSilentPlaces(document)).toEqual([])
   })
 
   test('or the schema has an example for every parameter and property, and it fits', () => {
-    const wrong = [...placesOf(document)].flatMap((place) => {
-      const { kind, where, keys, schema } = place
-      const example = exampleOf(place)
-      if (example === undefined) return [`${kind} ${where} has no example: ${advice(keys)}`]
-      return judge
-        .check(schema, example)
-        .map((problem) => `${where}: the example of '${findKey(keys)}' does not fit: ${problem}`)
-    })
-    expect([...new Set(wrong)]).toEqual([])
+    expect(findWrongExamples(document)).toEqual([])
+  })
+
+  test('gives every body and answer a whole example that fits', () => {
+    expect(findWrongWholes(document)).toEqual([])
   })
 
   test('has no entry that describes nothing', () => {
-    const used = new Set([...placesOf(document)].map(({ keys }) => findKey(keys)))
-    const ids = new Set([...operationsOf(document)].map(({ operation }) => operation.operationId))
-    const unused = [
-      ...[...FIELDS.keys()].filter((key) => !used.has(key)),
-      ...[...OPERATIONS.keys()].filter((id) => !ids.has(id)),
-    ]
-    expect(unused.map((key) => `remove '${key}' from ${GLOSSARY}: nothing has this name`)).toEqual(
-      [],
-    )
+    expect(findUnusedWords(document)).toEqual([])
   })
 
   test('is asked about every property of the document', () => {
@@ -102,36 +60,35 @@ describe('the glossary', () => {
     expect(asked.length).toBeGreaterThan(1_000)
   })
 
-  test('a place without an entry is named', () => {
+  test('what is missing, wrong or left over is named exactly', () => {
     const planted = structuredClone(document)
-    const task = planted.components.schemas?.Task as { properties: Record<string, object> }
-    task.properties.planted = { type: 'string' }
-    const silent = [...placesOf(planted)].filter(({ target }) => !isSentence(target.description))
-    expect(silent.map(({ where, keys }) => [where, keys])).toEqual([
-      ['Task.planted', ['Task.planted', 'planted']],
+    const schemas = planted.components.schemas as Record<string, { properties: object }>
+    Object.assign(schemas.Task?.properties ?? {}, {
+      planted: { type: 'object', properties: { inner: { type: 'string', description: 'Its.' } } },
+    })
+    const post = planted.paths['/api/environments/{id}/tasks']?.post
+    const get = planted.paths['/api/environments/{id}/tasks']?.get
+    if (!post || !get) throw new Error('the document has changed')
+    post.description = post['x-permission'].says
+    get.parameters = [{ name: 'planted', in: 'query', schema: { type: 'string' }, example: 7 }]
+    for (const media of Object.values(post.responses['201']?.content ?? {})) delete media.example
+    delete planted.paths['/api/health']
+    const where = 'a file in control-plane/src/gateways/rest/reference/glossary/'
+    expect(findSilentOperations(planted)).toEqual([
+      `operation createEnvironmentTask has no sentence: add 'createEnvironmentTask' to ${where}`,
     ])
-  })
-})
-
-describe('bodies and answers', () => {
-  const contents = (operation: Operation) =>
-    Object.entries({ body: operation.requestBody, ...operation.responses }).flatMap(
-      ([status, body]) =>
-        Object.entries(body?.content ?? {}).map(([type, media]) => ({ status, type, media })),
-    )
-
-  test('have an example that fits their schema', () => {
-    const wrong = [...operationsOf(document)].flatMap(({ operation }) =>
-      contents(operation).flatMap(({ status, type, media }) => {
-        const at = `${operation.operationId} ${status} ${type}`
-        const named = Object.keys(media.examples ?? {})[0]
-        const shared = document.components.examples?.[named ?? '']?.value
-        const example = media.example ?? shared
-        if (example === undefined) return [`${at} has no example`]
-        return judge.check(media.schema, example).map((problem) => `${at}: ${problem}`)
-      }),
-    )
-    expect(wrong).toEqual([])
+    expect(findSilentPlaces(planted)).toEqual([
+      `property Task.planted has no sentence: add 'Task.planted' or 'planted' to ${where}`,
+      `property Task.planted.inner has no sentence: add 'Task.planted.inner' or 'planted.inner' or 'inner' to ${where}`,
+      `parameter listEnvironmentTasks.planted has no sentence: add 'listEnvironmentTasks.planted' or '?planted' to ${where}`,
+    ])
+    expect(findWrongExamples(planted)).toEqual([
+      `property Task.planted has no example: add 'Task.planted' or 'planted' to ${where}`,
+      `property Task.planted.inner has no example: add 'Task.planted.inner' or 'planted.inner' or 'inner' to ${where}`,
+      "listEnvironmentTasks.planted: the example of 'undefined' does not fit: $ is integer, not string",
+    ])
+    expect(findWrongWholes(planted).join()).toContain('createEnvironmentTask 201 application/json')
+    expect(findUnusedWords(planted).join()).toContain("nothing is described by 'getHealth'")
   })
 })
 
@@ -157,7 +114,7 @@ describe('permissions', () => {
       roles: ['developer', 'admin', 'owner'],
       says: 'Needs the permission `deploy` (developer, admin or owner), and a token with the scope `deploy`. While the environment is protected, only its owner may do this.',
     })
-    expect(permission('/api/health', 'get')?.says).toBe('Needs no token.')
+    expect(permission('/api/health', 'get')?.says).toBe('Needs no bearer token.')
     expect(permission('/api/me', 'get')?.says).toBe('Needs any valid token.')
     expect(permission('/api/projects/{id}/webhook_secret', 'post')).toMatchObject({
       needs: 'project_owner',
@@ -177,7 +134,7 @@ describe('the reference', () => {
   })
 
   test('has every operation, parameter and property with its sentence', async () => {
-    const [operations, schemas] = PAGES.map(({ render }) => render(document))
+    const [operations = '', schemas = ''] = PAGES.map(({ render }) => render(document))
     const { text: page } = await cp.call('GET', '/api/docs', undefined, { authorization: '' })
     const shown = (text: string): string =>
       text
@@ -192,9 +149,19 @@ describe('the reference', () => {
         expect(html).toContain(shown(part))
       }
     }
-    const everything = `${operations}\n${schemas}`.replaceAll('\\|', '|')
-    for (const { where, target } of placesOf(document)) {
-      expect(everything, where).toContain(String(target.description))
-    }
+    const pages = `${operations}\n${schemas}`.replaceAll('\\|', '|')
+    const places = [...placesOf(document)]
+    const sentences = new Set(places.map(({ target }) => String(target.description)))
+    expect([...sentences].filter((says) => !pages.includes(says))).toEqual([])
+    expect([...sentences].filter((says) => !html.includes(shown(says)))).toEqual([])
+    const sections = new Map(
+      schemas.split(/^## /m).map((section) => [section.split('\n', 1)[0] ?? '', section]),
+    )
+    const unseen = places.filter(({ kind, where }) => {
+      const [schema = '', ...path] = where.split('.')
+      if (kind === 'parameter' || !document.components.schemas?.[schema]) return false
+      return !sections.get(schema)?.includes(`\n| \`${path.join('.')}\` | `)
+    })
+    expect(unseen.map(({ where }) => where)).toEqual([])
   })
 })

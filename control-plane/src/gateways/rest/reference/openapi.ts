@@ -53,6 +53,11 @@ const TAGS: Record<string, string> = {
 }
 const TAG_OF: Record<string, string> = {
   agent: 'agents',
+  agent_updates: 'servers',
+  artifacts: 'tasks',
+  backups: 'environments',
+  deliveries: 'projects',
+  ssh: 'servers',
   health: 'platform',
   setup: 'platform',
   invitations: 'organizations',

@@ -25,13 +25,14 @@ const PROTECTED = 'While the environment is protected, only its owner may do thi
 
 function describe(needs: string, scope: Scope | null, roles: string[], who?: string): string {
   const token = scope === null ? 'a token' : `a token with the scope \`${scope}\``
+  if (needs === 'nothing') return `Needs ${who ?? 'no bearer token'}.`
   if (who !== undefined) return `Needs ${who}, and ${token}.`
-  if (needs === 'nothing') return 'Needs no token.'
   if (needs === 'token') return scope === null ? 'Needs any valid token.' : `Needs ${token}.`
   if (needs === 'platform_admin') {
     return `Needs a platform administrator, and ${token} that is bound to no organization.`
   }
-  return `Needs the permission \`${needs}\` (${either(roles)}), and ${token}.`
+  const whose = roles.length === ROLES.length ? 'every role' : either(roles)
+  return `Needs the permission \`${needs}\` (${whose}), and ${token}.`
 }
 
 export function permissionOf(
@@ -42,9 +43,12 @@ export function permissionOf(
   const usual = isRole ? SCOPE_OF[needs] : needs === 'platform_admin' ? 'admin' : null
   const scope = entry?.scope ?? usual
   const roles = isRole && !entry?.permission ? rolesWith(needs) : []
+  // a rule of its own about protection replaces the usual one
+  const isProtected =
+    errors.includes('environment_protected') && !/protected/.test(entry?.also ?? '')
   const rules = [
     describe(needs, scope, roles, entry?.permission?.who),
-    ...(errors.includes('environment_protected') ? [PROTECTED] : []),
+    ...(isProtected ? [PROTECTED] : []),
     ...(entry?.also ? [entry.also] : []),
   ]
   return { needs: entry?.permission?.name ?? needs, scope, roles, says: rules.join(' ') }

@@ -1,6 +1,7 @@
 // Backups of the data of environments, their settings and their storage.
-import { QUEUED } from './common.ts'
+
 import type { Glossary } from './entries.ts'
+import { QUEUED } from './everywhere.ts'
 
 export const BACKUPS: Glossary = {
   operations: {

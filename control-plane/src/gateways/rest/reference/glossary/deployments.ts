@@ -1,6 +1,7 @@
 // Tasks: deployments, actions, restarts, their logs, diagnostics and files.
-import { COMMIT, QUEUED } from './common.ts'
+
 import type { Glossary } from './entries.ts'
+import { COMMIT, QUEUED } from './everywhere.ts'
 
 export const DEPLOYMENTS: Glossary = {
   operations: {
@@ -210,7 +211,7 @@ export const DEPLOYMENTS: Glossary = {
     'LifecycleRequest.message': ['A note for the history, at most 500 characters.', 'memory leak'],
 
     'Failure.code': [
-      'The kind of failure, for programs: `step_failed`, `build_failed`, `config_missing`, `health_check_failed` …',
+      'The kind of failure, for programs: `step_failed`, `build_failed`, `config_missing`, `health_check_failed` and others.',
       'build_failed',
     ],
     'Failure.phase': ['The phase that failed; null: it never began.', 'build'],
@@ -251,7 +252,9 @@ export const DEPLOYMENTS: Glossary = {
       'False if the server has not sent all of it yet; ask again.',
       true,
     ],
-    'Diagnostics.hints': ['Likely causes, the best first; empty: none is known.'],
+    'Diagnostics.hints': [
+      'Sentences about the cause, from the output, the exit code and changes since the last success; empty: none is known.',
+    ],
     'Hint.code': ['For programs; later releases add codes.', 'variables_changed'],
     'Hint.message': [
       'For people; show it also if the code is unknown.',

@@ -1,6 +1,7 @@
 // Environments and their custom variables.
-import { COMMIT, QUEUED } from './common.ts'
+
 import type { Glossary } from './entries.ts'
+import { COMMIT, QUEUED } from './everywhere.ts'
 
 export const ENVIRONMENTS: Glossary = {
   operations: {

@@ -1,6 +1,7 @@
 // Repositories and forges: deliveries of webhooks, pull requests, tokens, checks.
-import { COMMIT } from './common.ts'
+
 import type { Glossary } from './entries.ts'
+import { COMMIT } from './everywhere.ts'
 
 export const FORGES: Glossary = {
   operations: {

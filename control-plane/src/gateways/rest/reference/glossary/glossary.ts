@@ -1,10 +1,10 @@
 // Joins the subjects of the glossary and finds entries. To describe a new operation, parameter or property, add its
 // entry to the file of its subject; test/contract/words.test.ts names every key that is missing or no longer used.
 import { BACKUPS } from './backups.ts'
-import { COMMON } from './common.ts'
 import { DEPLOYMENTS } from './deployments.ts'
 import type { FieldEntry, Glossary, OperationEntry } from './entries.ts'
 import { ENVIRONMENTS } from './environments.ts'
+import { EVERYWHERE } from './everywhere.ts'
 import { FORGES } from './forges.ts'
 import { INSTALLATION } from './installation.ts'
 import { PEOPLE } from './people.ts'
@@ -13,7 +13,7 @@ import { SERVERS } from './servers.ts'
 import { SSH } from './ssh.ts'
 
 const SUBJECTS: readonly Glossary[] = [
-  COMMON,
+  EVERYWHERE,
   PEOPLE,
   PROJECTS,
   FORGES,

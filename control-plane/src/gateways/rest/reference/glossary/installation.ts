@@ -38,7 +38,10 @@ export const INSTALLATION: Glossary = {
     },
     getMetrics: {
       says: 'Answers figures of the control plane in the text format of Prometheus. 404 while the setting `BERTH_METRICS_TOKEN` is empty.',
-      also: 'The token of the setting `BERTH_METRICS_TOKEN` is sent as a bearer token.',
+      permission: {
+        name: 'metrics_token',
+        who: 'the token of the setting `BERTH_METRICS_TOKEN` as a bearer token',
+      },
       answer:
         '# HELP berth_info Its version\n# TYPE berth_info gauge\nberth_info{version="1.15.0"} 1\n',
     },

@@ -43,7 +43,8 @@ export const PEOPLE: Glossary = {
       says: 'Withdraws an invitation; its link stops working. People who already joined stay members.',
     },
     postInvitationsAccept: {
-      says: 'Makes you a member with the role of the invitation. Your account must have the invited e-mail address.',
+      says: 'Makes you a member with the role of the invitation. The link is in the mail.',
+      also: 'The account must have the invited e-mail address.',
     },
     postInvitationsDescribe: {
       says: 'Shows what an invitation link offers before the person decides. It changes nothing, and the link stays valid.',

@@ -127,7 +127,7 @@ export const PROJECTS: Glossary = {
     'ProjectDetail.owner_id': ['The account of the new owner: a member who may deploy.', 4],
     'ProjectDetail.default_recipe': ['The recipe of environments that set none.', 'docker'],
     'ProjectDetail.default_branch': [
-      'The branch of new manual environments; read from the repository if it was never set.',
+      'The branch whose `.service.yml` is checked, and a suggestion for new environments; read from the repository if it was never set.',
       'main',
     ],
     'ProjectDetail.default_server_id': [

@@ -147,7 +147,7 @@ export const SERVERS: Glossary = {
     'facts.disk_free_bytes': ['Free bytes on the disk.', 64_424_509_440],
     'facts.docker_version': ['The version of the Docker engine; null: it has none.', '28.5.1'],
     'Server.parts': ['What the agent found on the machine, and what is missing.'],
-    'Server.parts.name': ['The part: `docker`, `git`, `caddy`, `sshd` …', 'docker'],
+    'Server.parts.name': ['The part: `docker`, `git`, `caddy`, `sshd` and others.', 'docker'],
     'Server.parts.version': ['Its version; null: not found.', '28.5.1'],
     'Server.parts.reason': ['Why it cannot be used, and what to do; null: it can.', null],
     'Server.limits': ['The most that one environment may use on it.'],

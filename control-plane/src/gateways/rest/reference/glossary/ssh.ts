@@ -8,7 +8,7 @@ export const SSH: Glossary = {
   operations: {
     postServerSsh: {
       says: 'Signs your public key for one purpose, one environment and one server, by default for five minutes, and answers where to connect. A session may outlast its certificate, but ends with your access.',
-      also: '`shell` in an environment needs the permission `ssh`; if it is protected, only its owner gets one. `shell` without an environment needs `server:write` and `shell_enabled`.',
+      also: 'That is enough for `logs` and `artifact`. `shell` in an environment needs the permission `ssh`, and in a protected one its owner. `shell` without an environment needs `server:write`, and `shell_enabled` of the server.',
     },
     listServerSsh: {
       says: 'Lists the certificates that were issued for a server, newest first, page by page: holder, purpose, expiry. No key material is kept.',

@@ -18,7 +18,7 @@ export const QUEUED = {
 
 const ONE_PAGE: FieldEntry = ['Accepted without effect: the list is always one page.', 50]
 
-export const COMMON: Glossary = {
+export const EVERYWHERE: Glossary = {
   operations: {},
   fields: {
     '?per_page': ['Items of one page, 1 to 100; 30 if it is absent.', 50],
