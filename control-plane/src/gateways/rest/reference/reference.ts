@@ -1,7 +1,7 @@
 // Renders the API reference as one page from the OpenAPI document: one section per operation with its permission,
 // fields, examples and refusals. The browser's own search works; no script, no external request.
 import { ERRORS } from '@berth/shared'
-import { html, type Markup, page, prose } from '../http/html.ts'
+import { html, Markup, page, prose } from '../http/html.ts'
 import { PROBLEM } from '../http/problem.ts'
 import { codesOf } from './describe.ts'
 import type { Document, Json, Media, Operation } from './operations.ts'
@@ -24,8 +24,9 @@ function resolve(document: Document, schema: Json): Json {
 const nameOf = (schema: Json): string | undefined =>
   typeof schema.$ref === 'string' ? schema.$ref.split('/').at(-1) : undefined
 
+/** Without repeating a part. */
 const joined = (parts: readonly Markup[], between: string): Markup =>
-  html`${parts.map((part, n) => (n === 0 ? part : html`${between}${part}`))}`
+  new Markup([...new Set(parts.map(({ text }) => text))].join(between))
 
 function typeOf(schema: Json): Markup {
   const name = nameOf(schema)
@@ -64,12 +65,20 @@ const table = (fields: Field[], mayBeAbsent: string): Markup | undefined =>
     : html`<div class="wide"><table><tr><th>Field</th><th>Type</th><th>Meaning</th></tr>${fields.map(
         (f) =>
           html`<tr><td><code>${f.name}</code></td><td>${f.type}</td><td>${prose(f.says)} <span class="soft">${
-            f.isRequired ? undefined : `${mayBeAbsent}, `
-          }such as ${inCode(f.example)}</span></td></tr>`,
+            f.isRequired ? undefined : mayBeAbsent
+          }${shortExample(f.example)}</span></td></tr>`,
       )}</table></div>`
 
 const inCode = (example: unknown): Markup =>
   html`<code>${typeof example === 'string' ? example : JSON.stringify(example)}</code>`
+
+const LONG = 120
+
+/** An object's example would repeat those of its fields, which follow. */
+const shortExample = (example: unknown): Markup | undefined =>
+  typeof example === 'object' && JSON.stringify(example).length > LONG
+    ? undefined
+    : html` Example: ${inCode(example)}`
 
 function parameters(document: Document, operation: Operation): Markup | undefined {
   const list = operation.parameters.map((p) => resolve(document, p))
@@ -79,8 +88,8 @@ function parameters(document: Document, operation: Operation): Markup | undefine
       html`<tr><td><code>${String(p.name)}</code></td><td>${String(p.in)}</td><td>${typeOf(
         (p.schema ?? {}) as Json,
       )}</td><td>${prose(String(p.description ?? ''))} <span class="soft">${
-        p.required ? 'required, ' : ''
-      }such as ${inCode(p.example)}</span></td></tr>`,
+        p.required ? 'Required.' : ''
+      } Example: ${inCode(p.example)}</span></td></tr>`,
   )
   return html`<h3>Parameters</h3><div class="wide"><table><tr><th>Name</th><th>In</th><th>Type</th><th>Meaning</th></tr>${rows}</table></div>`
 }
@@ -102,7 +111,7 @@ function answers({ responses }: Operation): Markup[] {
     .filter(([status]) => status.startsWith('2'))
     .map(
       ([status, response]) =>
-        html`<h3>${status}: ${response.description}</h3>${content(response.content ?? {}, 'may be absent')}`,
+        html`<h3>${status}: ${response.description}</h3>${content(response.content ?? {}, 'May be absent.')}`,
     )
 }
 
@@ -122,7 +131,7 @@ const breakable = (path: string): Markup =>
 
 const body = ({ requestBody }: Operation): Markup | undefined =>
   requestBody &&
-  html`<h3>Body${requestBody.required ? '' : ' (optional)'}</h3>${content(requestBody.content, 'optional')}`
+  html`<h3>Body${requestBody.required ? '' : ' (optional)'}</h3>${content(requestBody.content, 'Optional.')}`
 
 function section(document: Document, path: string, method: string, o: Operation): Markup {
   return html`<section id="${o.operationId}"><h2><span class="verb">${method.toUpperCase()}</span> ${breakable(path)}</h2>
@@ -149,7 +158,7 @@ export function serializeReference(document: Document): string {
   })
   const schemas = Object.entries(document.components.schemas ?? {}).map(
     ([name, schema]) =>
-      html`<section id="schema-${name}"><h2>${name}</h2>${table(fieldsOf(schema), 'may be absent')}</section>`,
+      html`<section id="schema-${name}"><h2>${name}</h2>${table(fieldsOf(schema), 'May be absent.')}</section>`,
   )
   return page(
     'Berth API',
