@@ -43,6 +43,12 @@ export function findSilentOperations(document: Document): string[] {
     .map(({ operation: { operationId: id } }) => `operation ${id} has no sentence: ${addTo([id])}`)
 }
 
+/** Groups of operations. */
+export const findSilentTags = (document: Document): string[] =>
+  document.tags
+    .filter(({ description }) => description === '')
+    .map(({ name }) => `tag ${name} has no sentence: add it to TAGS or TAG_OF in openapi.ts`)
+
 export function findSilentPlaces(document: Document): string[] {
   return unique(
     [...placesOf(document)]
@@ -97,6 +103,7 @@ export function findUnusedWords(document: Document): string[] {
 }
 
 export const findGaps = (document: Document): string[] => [
+  ...findSilentTags(document),
   ...findSilentOperations(document),
   ...findSilentPlaces(document),
   ...findWrongExamples(document),

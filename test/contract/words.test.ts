@@ -10,6 +10,7 @@ import { TestControlPlane } from '../fixtures/platform/control-plane.ts'
 import {
   findSilentOperations,
   findSilentPlaces,
+  findSilentTags,
   findUnusedWords,
   findWrongExamples,
   findWrongWholes,
@@ -34,7 +35,8 @@ function countProperties(value: unknown): number {
 }
 
 describe('the glossary', () => {
-  test('has a sentence for every operation', () => {
+  test('has a sentence for every operation and group of operations', () => {
+    expect(findSilentTags(document)).toEqual([])
     expect(findSilentOperations(document)).toEqual([])
   })
 
@@ -73,6 +75,8 @@ describe('the glossary', () => {
     get.parameters = [{ name: 'planted', in: 'query', schema: { type: 'string' }, example: 7 }]
     for (const media of Object.values(post.responses['201']?.content ?? {})) delete media.example
     delete planted.paths['/api/health']
+    planted.tags.push({ name: 'planted', description: '' })
+    expect(findSilentTags(planted).join()).toMatch(/^tag planted has no sentence/)
     const where = 'a file in control-plane/src/gateways/rest/reference/glossary/'
     expect(findSilentOperations(planted)).toEqual([
       `operation createEnvironmentTask has no sentence: add 'createEnvironmentTask' to ${where}`,

@@ -134,7 +134,7 @@ export const INSTALLATION: Glossary = {
     ],
     'DataKeyRotation.organization_id': ['Whose key to replace; null: the installation’s own.', 7],
 
-    'AuditEntry.id': ['Rises with each entry, so a gap would show.', 20_481],
+    'AuditEntry.id': ['Rises with every entry; pages go by it.', 20_481],
     'AuditEntry.organization_id': ['Where it happened; null: in no organization.', 7],
     'AuditEntry.actor': ['The person or program that did it.'],
     'actor.type': ['A person, an agent, a webhook, or Berth itself.', 'user'],

@@ -81,7 +81,7 @@ export const PEOPLE: Glossary = {
       },
     },
     postOauthRevoke: {
-      says: 'Ends the login that an access or refresh token belongs to (RFC 7009). An unknown token is answered in the same way.',
+      says: 'Ends a token, and the login that an access or refresh token belongs to (RFC 7009). An unknown token gets the same answer.',
       also: 'The token in the body is the proof.',
       body: { token: 'berth_rt_…', client_id: 'berth-cli' },
     },
