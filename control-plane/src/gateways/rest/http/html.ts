@@ -17,7 +17,8 @@ table{border-collapse:collapse;width:100%;margin:.6rem 0 1.2rem}th,td{text-align
 th{color:var(--soft);font-weight:600}.soft{color:var(--soft)}
 section{border-top:1px solid var(--line);padding-top:.4rem;margin-top:2.2rem}
 .wide{overflow-x:auto}ul.index{columns:2 22rem;column-gap:2.5rem;padding-left:1.1rem}ul.index li{break-inside:avoid}
-.path{overflow-wrap:anywhere}.verb{font-weight:700}
+.path,.soft code{overflow-wrap:anywhere}.verb{font-weight:700}
+@media (max-width:40rem){th{display:none}tr,td{display:block}tr{border-bottom:1px solid var(--line);padding:.4rem 0}td{border:0;padding:.1rem 0}td code{overflow-wrap:anywhere}}
 `
 const HASH = createHash('sha256').update(STYLE).digest('base64')
 const POLICY =

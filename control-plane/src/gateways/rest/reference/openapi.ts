@@ -1,6 +1,6 @@
-// Generates the OpenAPI 3.1 document from the zod schemas and the config of the routes alone. Every object schema
-// exported by shared/src/api that a route uses is a component under its own name. Response schemas are open in the
-// document (clients ignore unknown fields) and closed in the contract test.
+// Generates the OpenAPI 3.1 document from the zod schemas and the config of the routes; the glossary adds sentences and
+// examples. Every object schema exported by shared/src/api that a route uses is a component under its own name. Response
+// schemas are open in the document (clients ignore unknown fields) and closed in the contract test.
 
 import { VERSION } from '@berth/shared'
 import * as schemas from '@berth/shared/api'
@@ -13,8 +13,11 @@ import {
 import { z } from 'zod'
 import type { Context } from '../../../context.ts'
 import type { Api } from '../http/api.ts'
+import { describeDocument } from './describe.ts'
+import { OPERATIONS } from './glossary/glossary.ts'
 import {
   completeOperation,
+  type Document,
   HEADERS,
   type Json,
   type Operation,
@@ -23,14 +26,7 @@ import {
   type RouteFacts,
 } from './operations.ts'
 
-export interface Document {
-  openapi: string
-  info: Json
-  servers: { url: string }[]
-  tags: { name: string; description: string }[]
-  paths: Record<string, Record<string, Operation>>
-  components: Record<string, Record<string, Json>>
-}
+export type { Document } from './operations.ts'
 
 declare module 'fastify' {
   interface FastifySchema {
@@ -59,6 +55,11 @@ const TAGS: Record<string, string> = {
 }
 const TAG_OF: Record<string, string> = {
   agent: 'agents',
+  agent_updates: 'servers',
+  artifacts: 'tasks',
+  backups: 'environments',
+  deliveries: 'projects',
+  ssh: 'servers',
   health: 'platform',
   setup: 'platform',
   invitations: 'organizations',
@@ -153,7 +154,7 @@ export function registerOpenApi(app: Api, ctx: Context): void {
       facts.set(`${method} ${path}`, factsOf(route))
       const id = route.schema?.operationId ?? operationIdOf(method, path, isList(route))
       const schema = {
-        summary: wordsOf(id),
+        summary: OPERATIONS.get(id)?.title ?? wordsOf(id),
         ...made.schema,
         operationId: id,
         tags: [tagOf(route.url)],
@@ -162,7 +163,8 @@ export function registerOpenApi(app: Api, ctx: Context): void {
     },
     transformObject: (input) => {
       const whole = createJsonSchemaTransformObject({ schemaRegistry: named() })(input)
-      return dropInputSuffix(finish(whole as unknown as Document, facts, ctx)) as never
+      const finished = finish(whole as unknown as Document, facts, ctx)
+      return describeDocument(dropInputSuffix(finished)) as never
     },
   })
 }

@@ -3,24 +3,45 @@
 import { ERRORS, type ErrorCode, REST } from '@berth/shared'
 import type { FastifyContextConfig } from 'fastify'
 import { PROBLEM } from '../http/problem.ts'
+import { OPERATIONS } from './glossary/glossary.ts'
+import { type OperationPermission, permissionOf } from './permissions.ts'
 
 export type Json = Record<string, unknown>
+
+export interface Media {
+  schema: Json
+  example?: unknown
+  /** Of problems, by their code. */
+  examples?: Record<string, Json>
+}
 
 interface Response {
   description: string
   headers?: Record<string, Json>
-  content?: Record<string, { schema: Json }>
+  content?: Record<string, Media>
 }
 
 export interface Operation {
   operationId: string
   summary: string
+  /** What it does, and in the last paragraph who may call it. */
+  description?: string
   tags: string[]
   security: Json[]
   parameters: Json[]
-  requestBody?: { required: boolean; content: Record<string, { schema: Json }> }
+  requestBody?: { required: boolean; content: Record<string, Media> }
   responses: Record<string, Response>
+  'x-permission': OperationPermission
   [extension: `x-${string}`]: unknown
+}
+
+export interface Document {
+  openapi: string
+  info: Json
+  servers: { url: string }[]
+  tags: { name: string; description: string }[]
+  paths: Record<string, Record<string, Operation>>
+  components: Record<string, Record<string, Json>>
 }
 
 /** What the transform of a route leaves for the finished document. */
@@ -108,6 +129,7 @@ export const PARAMETERS: Record<string, Json> = {
     required: false,
     description: 'Acts in this organization alone: lists are filtered, new things go there.',
     schema: { type: 'string', pattern: '^[1-9][0-9]*$' },
+    example: '7',
   },
   IdempotencyKey: {
     name: 'Idempotency-Key',
@@ -115,6 +137,7 @@ export const PARAMETERS: Record<string, Json> = {
     required: false,
     description: 'The same key and body within 24 hours give the same reply and no second effect.',
     schema: { type: 'string', minLength: 1, maxLength: REST.idempotencyKeyChars },
+    example: '3f1d7e0a-deploy-pr-42',
   },
   IfNoneMatch: {
     name: 'If-None-Match',
@@ -122,6 +145,7 @@ export const PARAMETERS: Record<string, Json> = {
     required: false,
     description: 'An ETag seen before: an unchanged answer is 304 and costs no quota.',
     schema: { type: 'string' },
+    example: '"Zk3T9wq1xR"',
   },
 }
 
@@ -211,6 +235,7 @@ export function completeOperation(method: string, raw: Operation, facts: RouteFa
       : {}),
     responses,
     'x-needs': needs,
+    'x-permission': permissionOf(facts.config, OPERATIONS.get(raw.operationId)),
     ...(showsSecret ? { 'x-shows-secret': true } : {}),
     'x-rate-limit-policy': needs === 'nothing' ? 'address' : (policy ?? 'default'),
   }

@@ -1,0 +1,282 @@
+// Environments and their custom variables.
+
+import type { Glossary } from './entries.ts'
+import { COMMIT, QUEUED } from './everywhere.ts'
+
+export const ENVIRONMENTS: Glossary = {
+  operations: {
+    listProjectEnvironments: {
+      title: 'List environments',
+      says: 'Lists the environments of a project on one page: sticky ones first, then manual ones, then those of pull requests; the newest first in each group. The headers `Berth-Environment-Count` and `Berth-Environment-Limit` have used and limit.',
+    },
+    createProjectEnvironment: {
+      title: 'Create an environment',
+      says: 'Creates a manual environment; you become its owner. With `deploy` it is deployed at once and `task` is that deployment. Refused at the project’s limit (409 `environment_limit_reached`).',
+      body: {
+        identifier: 'staging',
+        branch: 'main',
+        title: 'Staging',
+        protected: false,
+        variables: { LOG_LEVEL: 'debug' },
+        deploy: true,
+      },
+      answer: {
+        identifier: 'staging',
+        title: 'Staging',
+        type: 'manual',
+        branch: 'main',
+        pull_request: null,
+        domain: 'staging.shop.example.com',
+        url: null,
+        status: 'deploying',
+        commit_sha: null,
+        services: [],
+        last_task: null,
+        deployed: null,
+      },
+    },
+    getEnvironment: {
+      title: 'Read an environment',
+      says: 'Answers one environment: status, address, lock, last deployment, and what you may do now. Poll it with `If-None-Match`, which costs no quota while nothing changed.',
+    },
+    updateEnvironment: {
+      title: 'Change an environment',
+      says: 'Changes the given settings; absent fields stay as they are. Server, domain, recipe and branch take effect with the next deployment. While it is protected, title, server and domain cannot change: remove the protection first (409 `protection_active`).',
+      body: { title: 'Checkout preview', auto_deploy: true, sticky: true },
+    },
+    deleteEnvironment: {
+      title: 'Remove an environment',
+      says: 'Stops it, removes it from its server and deletes its data; answers the task that does so. Refused while a deployment is queued or running.',
+      answer: { ...QUEUED, type: 'destroy' },
+      also: '`forget` also needs the permission `server:write`.',
+    },
+    postEnvironmentReset: {
+      title: 'Reset an environment',
+      says: 'Deletes its data (volumes, shared folder) and deploys it again; variables and settings stay. Not available while it is protected.',
+      also: 'It also needs the permission `deploy`.',
+      body: { confirm: 'pr-42' },
+      answer: { ...QUEUED, reset: true },
+    },
+    setEnvironmentBasicAuth: {
+      title: 'Set Basic Auth of an environment',
+      says: 'Sets the user name and password that visitors need, inherits those of the project, or turns it off. It applies to requests within seconds, without a deployment.',
+      body: { mode: 'own', username: 'preview', password: 'let-me-look' },
+    },
+    setEnvironmentWatch: {
+      title: 'Watch an environment',
+      says: 'Turns mails to you on or off: one when the environment is degraded, one when it has recovered.',
+      body: { watching: true },
+    },
+    listEnvironmentVariables: {
+      title: 'List variables',
+      says: 'Lists the keys of the custom variables. No answer ever contains a value.',
+    },
+    updateEnvironmentVariables: {
+      title: 'Set and unset variables',
+      says: 'Sets and unsets custom variables, all or nothing. The change takes effect with the next deployment; until then `variables_changed` is true. Those set before the first deployment apply to it. At most 200 keys, 64 KiB each, 512 KiB together.',
+    },
+  },
+  fields: {
+    'listProjectEnvironments.type': [
+      'Only environments of pull requests, or only manual ones.',
+      'manual',
+    ],
+    'listProjectEnvironments.branch': ['Only environments of exactly this branch.', 'main'],
+    'listProjectEnvironments.identifier': [
+      'Only the environment with exactly this identifier.',
+      'pr-42',
+    ],
+    'deleteEnvironment.confirm': [
+      'Repeats the identifier; required for a protected environment.',
+      'pr-42',
+    ],
+    'deleteEnvironment.force': [
+      '`true` skips the repository’s own destroy steps, for one that fails in them.',
+      'false',
+    ],
+    'deleteEnvironment.forget': [
+      '`true` does not wait for the server, for one that will not return. If it does, it stops what still runs.',
+      'false',
+    ],
+
+    'Environment.id': ['Names it in paths.', 101],
+    'Environment.identifier': [
+      'Unique in its project, part of its address; `pr-{number}` for a pull request. At most 40 lower case letters, digits and dashes. It never changes.',
+      'pr-42',
+    ],
+    'Environment.title': ['As people see it, at most 100 characters.', 'Faster checkout'],
+    'Environment.type': [
+      '`pull_request` ones come and go with their pull request.',
+      'pull_request',
+    ],
+    'EnvironmentCreate.identifier': [
+      'Unique in its project, part of its address: at most 40 lower case letters, digits and dashes; `pr-` and a number is reserved.',
+      'staging',
+    ],
+    'EnvironmentCreate.branch': ['The branch to deploy and follow.', 'main'],
+    'EnvironmentCreate.title': [
+      'As people see it, at most 100 characters; the identifier if it is absent.',
+      'Staging',
+    ],
+    'EnvironmentCreate.domain': [
+      'Its host name; `{identifier}.{domain of the project}` if it is absent.',
+      'staging.shop.example.com',
+    ],
+    'Environment.recipe': [
+      'How it is deployed: `docker` or `manual`. In requests null means the project’s default.',
+      'docker',
+    ],
+    'Environment.recipe_inherited': ['Whether the recipe is the project’s default.', true],
+    'Environment.branch': ['The branch it follows.', 'feature/checkout'],
+    'Environment.branch_missing': ['The repository no longer has this branch.', false],
+    'Environment.commit_sha': ['The commit that runs; null before the first success.', COMMIT],
+    'Environment.target_sha': [
+      'The commit it should be at: the newest of its branch, or the chosen one. Null: not known yet.',
+      COMMIT,
+    ],
+    'Environment.pinned': [
+      'It stays at a commit that a person chose, until the next push or a deployment of its branch.',
+      false,
+    ],
+    'Environment.pull_request': ['The pull request at the forge; null for a manual environment.'],
+    'Environment.pull_request.number': ['Its number at the forge.', 42],
+    'Environment.pull_request.url': [
+      'Its page at the forge.',
+      'https://github.com/engines/shop/pull/42',
+    ],
+    'Environment.pull_request.title': ['Its title at the forge.', 'Faster checkout'],
+    'Environment.pull_request.author': ['The account at the forge that opened it.', 'ada'],
+    'Environment.pull_request.state': [
+      '`presumed_closed`: its branch is gone, and no event said why yet.',
+      'open',
+    ],
+    'Environment.pull_request.draft': ['Whether the forge marks it as a draft.', false],
+    'Environment.pull_request.base_branch': ['The branch that it would be merged into.', 'main'],
+    'Environment.pull_request.from_fork': [
+      'Whether its commits come from another repository.',
+      false,
+    ],
+    'Environment.pull_request.head_sha': ['The newest commit of the pull request.', COMMIT],
+    'Environment.pull_request.approval': [
+      'Whether this commit may be deployed; only forks need an approval.',
+      'not_needed',
+    ],
+    'Environment.url': [
+      'The address of its first service with one; null before the first deployment.',
+      'https://pr-42.shop.example.com',
+    ],
+    'Environment.domain': [
+      'Its host name; `{identifier}.{domain of the project}` unless another one was set.',
+      'pr-42.shop.example.com',
+    ],
+    'Environment.server': ['The server it is on.'],
+    'Environment.server_id': [
+      'One of the project’s servers; without it the project’s default. After a change, the old copy is removed once the next deployment succeeded.',
+      3,
+    ],
+    'Environment.owner': ['The only person who may change it while it is protected.'],
+    'Environment.owner_id': ['The account of the new owner: a member who may deploy.', 4],
+    'Environment.protected': [
+      'Never deployed automatically, and only its owner may deploy, change or delete it. Takes priority over `auto_deploy`.',
+      false,
+    ],
+    'Environment.sticky': ['Listed before the others.', false],
+    'Environment.auto_deploy': [
+      'Whether a push redeploys it. A new one takes the project’s setting.',
+      true,
+    ],
+    'Environment.basic_auth': ['What visitors need to see it.'],
+    'EnvironmentCreate.basic_auth': [
+      'What visitors need; without it, it is inherited.',
+      { mode: 'inherit' },
+    ],
+    'EnvironmentCreate.basic_auth.mode': [
+      '`own` with a name and a password, `inherit` from the project, or `off`.',
+    ],
+    'Environment.status': [
+      '`new`: never deployed. `failed`: the first deployment failed. `degraded`: something runs differently than it was deployed. It keeps its status while the server is offline.',
+      'running',
+    ],
+    'Environment.status_reason': [
+      'Why it is degraded or stopped, in one sentence; null otherwise.',
+      null,
+    ],
+    'Environment.stopped': ['Who stopped services, and which of them still are; null: none.', null],
+    'Environment.stopped.by': ['The name of the person.', 'Ada Lovelace'],
+    'Environment.stopped.services': ['Names of the stopped services.', ['worker']],
+    'Environment.locked': [
+      'A deployment or removal is queued or running; another one is refused until it ends.',
+      false,
+    ],
+    'Environment.locked_by': ['The task that locks it; null: it is free.', null],
+    'locked_by.trigger': ['What started that task.', 'webhook'],
+    'locked_by.status': ['How far that task is.', 'running'],
+    variables_changed: [
+      'Variables changed since the last deployment; deploy to apply them.',
+      false,
+    ],
+    'Environment.services': ['The services of the last success; empty before it.'],
+    'services.name': ['As `.service.yml` names it.', 'web'],
+    'services.url': ['Its address; null: it has none.', 'https://pr-42.shop.example.com'],
+    'services.status': [
+      'As its server last reported. `stopped`: by a person. `unmanaged`: Berth only routes to it.',
+      'running',
+    ],
+    'services.replicas': [
+      'How many copies run; null: it has one, or they were not counted yet.',
+      null,
+    ],
+    'replicas.wanted': ['Copies that `.service.yml` asks for.', 2],
+    'replicas.running': ['Copies that run now.', 2],
+    'Environment.last_task': ['The newest deployment or removal; null: none yet.'],
+    'last_task.id': ['Names the task in paths.', 812],
+    'last_task.status': ['How it ended, or how far it is.', 'succeeded'],
+    'Environment.deployed': [
+      'The newest successful deployment; null: none yet. `last_task` may be a later failure.',
+    ],
+    'deployed.commit_sha': ['The commit that it deployed.', COMMIT],
+    'Environment.watching': [
+      'You get a mail when it is degraded, and when it has recovered.',
+      false,
+    ],
+    'EnvironmentWatch.watching': [
+      'Whether you get a mail when it is degraded, and when it has recovered.',
+      true,
+    ],
+    'Environment.may': [
+      'What you may do now: `deploy`, `edit`, `delete`, `reset`, `change_variables`, `shell`, `act`. Empty for people who may only read.',
+      ['deploy', 'edit', 'delete', 'reset', 'change_variables', 'shell', 'act'],
+    ],
+    'Environment.task': ['The first deployment, if it was asked for; null otherwise.'],
+    'EnvironmentCreate.variables': [
+      'Custom variables: keys with text values. Effective from the first deployment on; values are never returned.',
+      { LOG_LEVEL: 'debug' },
+    ],
+    'EnvironmentCreate.deploy': ['Whether to deploy it at once.', true],
+    'ResetRequest.confirm': ['Repeats the identifier, because the data is deleted.', 'pr-42'],
+
+    'Variable.key': ['The name that processes see.', 'DATABASE_URL'],
+    'Variable.changed_since_deployment': [
+      'Set or replaced after the last successful deployment.',
+      false,
+    ],
+    'VariablesPatch.set': [
+      'Keys and their new values, as text. Keys begin with a letter or underscore; names that begin with `BERTH_` and the system variables (`SERVICE_DOMAIN` …) are refused.',
+      { DATABASE_URL: 'postgres://shop@db/shop' },
+    ],
+    'VariablesPatch.unset': ['Keys to remove; unknown ones are no error.', ['OLD_KEY']],
+    'VariablesPatched.set': ['Keys with a new value.', ['DATABASE_URL']],
+    'VariablesPatched.unset': ['Keys that were removed.', ['OLD_KEY']],
+    'VariablesPatched.unchanged': ['Keys that had this value already.', []],
+    'VariablesPatched.missing': ['Keys to remove that did not exist.', []],
+    'VariablesPatched.keys': ['All keys after the change.', ['DATABASE_URL', 'LOG_LEVEL']],
+    'VariablesPatched.variables_changed': [
+      'Variables changed since the last deployment; deploy to apply them.',
+      true,
+    ],
+    'VariablesPatched.hint': [
+      'The sentence to show while `variables_changed` is true; null otherwise.',
+      'Variables changed since the last deployment',
+    ],
+  },
+}
