@@ -450,7 +450,10 @@ describe.each(ENGINES)('diagnostics on %s', (engine) => {
         a.say('umount: target is busy\n')
         a.fail('The folder cannot be removed.')
       }
-      const { body } = await p.cp.call<{ id: number }>('DELETE', `/api/environments/${environment.id}`)
+      const { body } = await p.cp.call<{ id: number }>(
+        'DELETE',
+        `/api/environments/${environment.id}`,
+      )
       await p.settled(body.id)
       expect(await of(body.id)).toMatchObject({
         type: 'destroy',

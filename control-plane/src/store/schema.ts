@@ -176,7 +176,14 @@ export interface AgentsTable {
 export interface AlertsTable {
   id: Generated<number>
   organizationId: number
-  kind: 'server_offline' | 'disk_full' | 'certificate' | 'delivery' | 'degraded' | 'forge' | 'backup'
+  kind:
+    | 'server_offline'
+    | 'disk_full'
+    | 'certificate'
+    | 'delivery'
+    | 'degraded'
+    | 'forge'
+    | 'backup'
   /** The server, project or environment, by its kind. */
   subjectId: number
   begunAt: number

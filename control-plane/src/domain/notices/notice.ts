@@ -1,6 +1,6 @@
 // What one notification says, before it takes the form of a channel. PURE. Texts come from repositories, logs and
 // users: they are cleaned to one line without control characters here, and each form escapes its own markup.
-import { type Happening, type TaskType, stripEscapes } from '@berth/shared'
+import { type Happening, stripEscapes, type TaskType } from '@berth/shared'
 import { NOTICES } from '../../limits/notices.ts'
 
 export interface Named {
