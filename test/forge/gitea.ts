@@ -46,7 +46,7 @@ async function build(say: (line: string) => void): Promise<string> {
   mkdirSync(folder, { recursive: true })
   execFileSync('cp', ['-R', '--no-preserve=mode', `${source}/.`, folder])
   const made = `${program}.new`
-  const go = spawn('go', ['build', '-tags', TAGS, '-o', made, '.'], {
+  const go = spawn('go', ['build', '-buildvcs=false', '-tags', TAGS, '-o', made, '.'], {
     cwd: folder,
     env,
     stdio: ['ignore', 'inherit', 'inherit'],

@@ -358,7 +358,7 @@ describe.each(ENGINES)('connections to forges on %s', (engine) => {
     fixture.host.trouble = { status: 401, json: {} }
     const revoked = await fixture.cp.call<Problem>('GET', path)
     expect([revoked.status, problemsOf(revoked)]).toEqual([422, ['token host_token_rejected']])
-    expect((await organizationForges())[0]?.error).toMatch(/rejected/)
+    expect((await organizationForges())[0]?.error).toBeNull() // reading a list changes nothing
   })
 
   test('a stored token is not sent to another origin', async () => {

@@ -65,10 +65,10 @@ describe.skipIf(missing('chromium'))('forges in a browser', () => {
     const repository = v.page.getByLabel('Repository', { exact: true })
     expect(await repository.inputValue()).toBe('git@git.example.com:acme/shop.git')
     await repository.fill(fixture.host.repoUrl) // the name in the list exists only there
-    await v.fill('Name', 'shop')
-    await v.fill('Domain', 'shop.example.com')
+    await v.fill('Name', 'store')
+    await v.fill('Domain', 'store.example.com')
     await v.button('Create project').click()
-    await v.heading('shop is created')
+    await v.heading('store is created')
     await v.button('Connect').click()
     await v.text('A test delivery arrived.').waitFor()
     await fits('connected')
@@ -77,7 +77,7 @@ describe.skipIf(missing('chromium'))('forges in a browser', () => {
   })
 
   test('the settings of a project show what broke, repair and disconnect it', async () => {
-    await v.link('Open shop').click()
+    await v.link('Open store').click()
     await v.link('Settings').click()
     await v.text('Deliveries arrive.').or(v.text('A test delivery arrived.')).first().waitFor()
     fixture.host.hooks.splice(0)

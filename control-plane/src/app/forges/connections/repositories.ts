@@ -5,7 +5,7 @@ import type { Context } from '../../../context.ts'
 import type { Caller } from '../../../domain/core/access.ts'
 import { normaliseAddress } from '../../../domain/forges/repository-match.ts'
 import { ForgeError, type ListedRepository } from '../../../forges/clients/forge.ts'
-import { listRepositoryUrls, updateConnection } from '../../../store/forges/connections.ts'
+import { listRepositoryUrls } from '../../../store/forges/connections.ts'
 import { loadForgeConnection } from '../../core/access.ts'
 import { countForgeCall, refusalOf } from './finding.ts'
 import { placeOf } from './opening.ts'
@@ -52,10 +52,6 @@ export async function listForgeRepositories(
     return { repositories, next: page.next }
   } catch (error) {
     if (!(error instanceof ForgeError)) throw error
-    if (error.trouble === 'token_rejected') {
-      const columns = { error: error.message, checkedAt: ctx.clock.now() }
-      await updateConnection(ctx.db, connection.id, columns)
-    }
     throw refusalOf(error, connection.provider, 'list', 'token')
   }
 }
