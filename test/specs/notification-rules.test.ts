@@ -20,7 +20,7 @@ describe.each(ENGINES)('rules and channels on %s', (engine) => {
   })
   afterEach(() => f.close())
 
-  test('rules choose by project, by type of f.environment and by happening', async () => {
+  test('rules choose by project, by type of environment and by happening', async () => {
     const other = await f.platform.cp.project('blog', f.platform.serverId)
     const foreign = await f.platform.cp.environment(other.id, 'main', { auto_deploy: false })
     const guarded = await f.platform.environment('live', { auto_deploy: false })
@@ -269,9 +269,19 @@ describe.each(ENGINES)('rules and channels on %s', (engine) => {
     }
     const { body } = await f.platform.cp.call<{
       components: { schemas: Record<string, { properties: Record<string, Described> }> }
-      paths: Record<string, Record<string, { parameters?: (Described & { name?: string; schema?: Described })[] }>>
+      paths: Record<
+        string,
+        Record<string, { parameters?: (Described & { name?: string; schema?: Described })[] }>
+      >
     }>('GET', '/api/openapi.json')
-    const names = ['Channel', 'ChannelMade', 'ChannelCreate', 'Notification', 'PublicEvent', 'TaskDiagnostics']
+    const names = [
+      'Channel',
+      'ChannelMade',
+      'ChannelCreate',
+      'Notification',
+      'PublicEvent',
+      'TaskDiagnostics',
+    ]
     const silent = names.flatMap((name) =>
       Object.entries(body.components.schemas[name]?.properties ?? { missing: {} })
         .filter(([, one]) => !one.description || !one.examples)

@@ -167,7 +167,13 @@ function parseAdd({ args, flags }: Invocation): AddOptions {
   }
   if (kind !== 'email' && recipients.length > 0) throw usage('--to is only for e-mail channels')
   const fromStdin = flagOn(flags, 'urlStdin')
-  return { kind, name: flagText(flags, 'name') ?? kind, recipients, fromStdin, ...parseChosen(flags) }
+  return {
+    kind,
+    name: flagText(flags, 'name') ?? kind,
+    recipients,
+    fromStdin,
+    ...parseChosen(flags),
+  }
 }
 
 async function performAdd(options: AddOptions, context: Context): Promise<ExitCode> {
@@ -307,9 +313,7 @@ async function performTest({ word }: { word: string }, context: Context): Promis
       const [to, result] = [cleanText(one.recipient ?? name), cleanText(resultOf(one))]
       const words = one.status === 'delivered' ? 'delivered' : result
       await screen.print(
-        screen.human
-          ? `${MARKS[one.status]} ${to}: ${words}`
-          : [one.status, to, result].join('\t'),
+        screen.human ? `${MARKS[one.status]} ${to}: ${words}` : [one.status, to, result].join('\t'),
       )
     }
   }
