@@ -89,7 +89,7 @@ export class NoticeWatch {
       const answer = await this.#fixture.call('GET', path)
       all.push(...((await answer.json()) as Notification[]))
       const next = /<([^>]+)>; rel="next"/.exec(answer.headers.get('link') ?? '')?.[1]
-      path = next && next.slice(next.indexOf('/api/'))
+      path = next?.slice(next.indexOf('/api/'))
     }
     return all
   }

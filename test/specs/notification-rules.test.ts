@@ -20,7 +20,7 @@ describe.each(ENGINES)('rules and channels on %s', (engine) => {
   })
   afterEach(() => f.close())
 
-  test('rules choose by project, by type of f.environment and by happening', async () => {
+  test('rules choose by project, by type of environment and by happening', async () => {
     const other = await f.platform.cp.project('blog', f.platform.serverId)
     const foreign = await f.platform.cp.environment(other.id, 'main', { auto_deploy: false })
     const guarded = await f.platform.environment('live', { auto_deploy: false })

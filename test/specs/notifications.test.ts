@@ -260,8 +260,8 @@ describe.each(ENGINES)('notifications on %s', (engine) => {
     ])
     const told = await f.mail.has(2)
     expect(told.map(({ to, subject }) => `${subject} → ${to}`).toSorted()).toEqual([
-      'Notifications to f.hook fail → ada@example.com',
-      'Notifications to f.hook fail → admin@example.com',
+      'Notifications to hook fail → ada@example.com',
+      'Notifications to hook fail → admin@example.com',
     ])
     const during = await f.deploy()
     expect((await f.ledger(made.id))[0]).toMatchObject({ task_id: during.id, status: 'skipped' })
@@ -358,7 +358,7 @@ describe.each(ENGINES)('notifications on %s', (engine) => {
     expect(f.mail.got).toHaveLength(4)
   })
 
-  test('an address that the f.mail server refuses for good is given up at once and holds no other up', async () => {
+  test('an address that the mail server refuses for good is given up at once and holds no other up', async () => {
     const made = await f.make({
       name: 'mail',
       kind: 'email',

@@ -32,6 +32,11 @@ import { readFailedLines } from '../deployments/diagnostics.ts'
 import { queueMail } from '../people/mail.ts'
 import { type Sent, sendOnce } from './delivery.ts'
 
+const pause = (): Promise<void> =>
+  new Promise((resolve) => {
+    setTimeout(resolve, NOTICES.backoffMs[0]).unref()
+  })
+
 const keyOf = ({ channelId, recipient }: Lane): string => `${channelId} ${recipient}`
 
 /** Runs until the returned function is called. */
@@ -49,8 +54,9 @@ export function startNotices(ctx: Context): () => Promise<void> {
       if (lanes.has(key)) continue
       const sent = sendLane(ctx, lane, () => isStopping)
         .catch((error: unknown) => {
-          if (!isStopping)
-            ctx.log.error({ err: error, ...lane }, 'a notification could not be sent')
+          if (isStopping) return undefined
+          ctx.log.error({ err: error, ...lane }, 'a notification could not be sent')
+          return pause() // it is still due, and would fail again at once
         })
         .finally(() => {
           lanes.delete(key)
