@@ -379,36 +379,39 @@ describe('access', () => {
   test.each([
     ['an administrator', 'ada@example.com', true],
     ['a developer', 'carl@example.com', false],
-  ])('signs in %s with one approval, and keeps the scopes that fit the role', async (who, email, may) => {
-    succeed()
-    const name = may ? 'signs-in' : 'signs-in-again'
-    const cwd = host.checkout(name, NODE)
-    if (!may) {
-      await person(p.cp, 'Carl', 'developer')
-      expect((await up(cwd, ['--yes'])).code, who).toBe(0)
-    }
-    const folder = mkdtempSync(join(tmpdir(), 'berth-up-login-'))
-    try {
-      const env = { BERTH_URL: '', BERTH_TOKEN: '', BERTH_CONFIG_DIR: folder }
-      const io = openIo(cwd, { types: [p.cp.url, 'y'], env })
-      const running = run(['up'], io)
-      await until('the code', async () =>
-        /Waiting for approval/.test(io.stderr.text) ? true : undefined,
-      )
-      const code = /one-time code: (\S+)/.exec(io.stderr.text)?.[1]
-      const browser = new Browser(p.cp)
-      await browser.signIn(email, PASSWORD)
-      const { status } = await browser.send('POST', '/device/approve', { user_code: code })
-      expect(status).toBe(200)
-      await p.cp.advance(60_000) // the client polls faster here than the server allows
-      expect(await running, io.stderr.text).toBe(0)
-      const stored = JSON.parse(readFileSync(join(folder, 'credentials.json'), 'utf8'))
-      expect(Object.keys(stored)).toEqual([p.cp.url])
-      const me = await as(p.cp, stored[p.cp.url].access_token, () => p.cp.call('GET', '/api/me'))
-      const scopes = ['read', 'deploy', 'write', 'ssh', ...(may ? ['admin'] : [])]
-      expect(me.body).toMatchObject({ token: { scopes } })
-    } finally {
-      rmSync(folder, { recursive: true, force: true })
-    }
-  })
+  ])(
+    'signs in %s with one approval, and keeps the scopes that fit the role',
+    async (who, email, may) => {
+      succeed()
+      const name = may ? 'signs-in' : 'signs-in-again'
+      const cwd = host.checkout(name, NODE)
+      if (!may) {
+        await person(p.cp, 'Carl', 'developer')
+        expect((await up(cwd, ['--yes'])).code, who).toBe(0)
+      }
+      const folder = mkdtempSync(join(tmpdir(), 'berth-up-login-'))
+      try {
+        const env = { BERTH_URL: '', BERTH_TOKEN: '', BERTH_CONFIG_DIR: folder }
+        const io = openIo(cwd, { types: [p.cp.url, 'y'], env })
+        const running = run(['up'], io)
+        await until('the code', async () =>
+          /Waiting for approval/.test(io.stderr.text) ? true : undefined,
+        )
+        const code = /one-time code: (\S+)/.exec(io.stderr.text)?.[1]
+        const browser = new Browser(p.cp)
+        await browser.signIn(email, PASSWORD)
+        const { status } = await browser.send('POST', '/device/approve', { user_code: code })
+        expect(status).toBe(200)
+        await p.cp.advance(60_000) // the client polls faster here than the server allows
+        expect(await running, io.stderr.text).toBe(0)
+        const stored = JSON.parse(readFileSync(join(folder, 'credentials.json'), 'utf8'))
+        expect(Object.keys(stored)).toEqual([p.cp.url])
+        const me = await as(p.cp, stored[p.cp.url].access_token, () => p.cp.call('GET', '/api/me'))
+        const scopes = ['read', 'deploy', 'write', 'ssh', ...(may ? ['admin'] : [])]
+        expect(me.body).toMatchObject({ token: { scopes } })
+      } finally {
+        rmSync(folder, { recursive: true, force: true })
+      }
+    },
+  )
 })

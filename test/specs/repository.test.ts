@@ -59,7 +59,9 @@ describe.each(ENGINES)('the repository on %s', (engine) => {
       })
       fixture.repository.commit({ '.service.yml': null })
       const without = await fixture.cp.call('POST', at('repository_check'))
-      expect(without.body).toMatchObject({ service_file: { found: false, recipes: [], errors: [] } })
+      expect(without.body).toMatchObject({
+        service_file: { found: false, recipes: [], errors: [] },
+      })
     })
 
     test('says why it cannot be reached', async () => {

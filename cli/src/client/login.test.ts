@@ -52,7 +52,11 @@ describe('the token that is used', () => {
   ] as const
   it.each(cases)('%s', async (_, env, url, baseUrl, token) => {
     const io = testIo({ env: { ...env, BERTH_CONFIG_DIR: stored().folder } })
-    expect(await findIdentity({ ...flags, url }, io)).toMatchObject({ baseUrl, token, stored: null })
+    expect(await findIdentity({ ...flags, url }, io)).toMatchObject({
+      baseUrl,
+      token,
+      stored: null,
+    })
   })
 
   it('BERTH_TOKEN beats BERTH_TOKEN_FILE, which beats the file', async () => {

@@ -42,7 +42,9 @@ describe('help', () => {
   it('groups the commands by task, and tells log from logs', async () => {
     const { io } = await runHere('help')
     const titles = io.stdout.text.match(/^[A-Z][^\n]*:$/gm)
-    expect(titles).toEqual(expect.arrayContaining(['Deploy:', 'See what happened:', 'This client:']))
+    expect(titles).toEqual(
+      expect.arrayContaining(['Deploy:', 'See what happened:', 'This client:']),
+    )
     expect(titles).not.toContain('More:')
     expect(io.stdout.text).toContain('berth log (tasks log) shows what a deployment did.')
   })

@@ -19,8 +19,8 @@ import {
   startDevice,
 } from '../../../app/people/device-login.ts'
 import { refreshTokens, revokeByToken } from '../../../app/people/login-tokens.ts'
-import { parseScopes } from '../../../domain/people/people.ts'
 import type { Context } from '../../../context.ts'
+import { parseScopes } from '../../../domain/people/people.ts'
 import { RateLimit } from '../../../identity/rate-limit.ts'
 import type { Api } from '../http/api.ts'
 import { toAppError } from '../http/problem.ts'
