@@ -13,6 +13,7 @@ export default defineConfig({
       'agent/src/link/logs/*.test.ts',
       'agent/src/attempts/decisions.test.ts',
       'cli/src/compose/*.test.ts',
+      'cli/src/detect/*.test.ts',
       'cli/src/terminal/*.test.ts',
       'dashboard/src/**/*.test.ts',
       'test/architecture.test.ts',

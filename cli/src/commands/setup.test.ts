@@ -1,5 +1,8 @@
+import { execFileSync } from 'node:child_process'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { berth, berthInTerminal, startInTerminal } from '../testing/berth.ts'
+import { berth, berthInTerminal, startInTerminal, temporaryFolder } from '../testing/berth.ts'
 import { startInstallation } from '../testing/installation.ts'
 import { problem } from '../testing/peer.ts'
 import {
@@ -140,6 +143,24 @@ describe('project create', () => {
     expect(stdout).toContain('ssh-ed25519 AAAAC3NzaTEST shop@deploy.example.com')
     expect(stdout).toContain('Secret  whsec_once')
     expect(stdout).toContain('3. Point *.shop.example.com at fra-1')
+  })
+
+  it('takes the recipe that fits the checkout of this repository, and of no other', async () => {
+    const { peer, env } = await startInstallation()
+    peer.script('POST /api/projects', { status: 201, json: projectDetail() })
+    const cwd = temporaryFolder()
+    execFileSync('git', ['init', '--quiet'], { cwd })
+    writeFileSync(join(cwd, 'index.html'), '')
+    const create = async (remote: string) => {
+      execFileSync('git', ['config', 'remote.origin.url', remote], { cwd })
+      const { code, stderr } = await berth([...ARGS, ...MORE], { cwd, env })
+      const { default_recipe } = JSON.parse(peer.asked('POST /api/projects').at(-1)?.body ?? '')
+      return [code, default_recipe, stderr.includes('Recipe manual: ')]
+    }
+    expect(await create('https://github.com/acme/shop')).toEqual([0, 'manual', true])
+    expect(await create('https://github.com/acme/other')).toEqual([0, undefined, false])
+    writeFileSync(join(cwd, '.service.yml'), 'docker: { services: { web: { image: nginx } } }\n')
+    expect(await create('https://github.com/acme/shop')).toEqual([0, 'docker', false])
   })
 
   it('an unknown server: 5; an impossible domain or recipe: 2', async () => {

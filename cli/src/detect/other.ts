@@ -76,7 +76,7 @@ export function goApp(look: Look): App | null {
       `ENV PORT=${port}`,
       'USER app',
       `EXPOSE ${port}`,
-      'CMD ["app"]',
+      'CMD ["/usr/local/bin/app"]',
     ],
     ignore: ['bin', '*.test', 'coverage.out'],
     manual: {

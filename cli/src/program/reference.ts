@@ -23,13 +23,18 @@ system, download \`https://deploy.example.com/cli/berth.cjs\` (its checksum is a
 
 Data goes to stdout, everything else to stderr. On a terminal lists are tables with relative times; in a pipe, or with
 \`CI=true\`, they are tab-separated without a header, ids first, with ISO times and full hashes; \`--json\` prints the API's JSON
-as one document, and one document a line for streams (\`logs\`, \`tasks log -f\`). \`NO_COLOR\`, \`CLICOLOR=0\`, \`--no-color\` and
+as one document, and one document a line for streams (\`logs\`, \`tasks log -f\`). An error is a line \`{"error": …}\` there, with \`message\`,
+\`hint\`, \`exit_code\`, and the server's \`code\`, \`status\` and \`request_id\`. \`NO_COLOR\`, \`CLICOLOR=0\`, \`--no-color\` and
 \`TERM=dumb\` leave no escape byte in either stream. What cannot be undone asks for the name of the thing (\`--confirm NAME\`),
 other questions take \`--yes\`; without a terminal nothing is ever asked.
 
 **Which project, which environment**: the flag, then \`BERTH_PROJECT\` and \`BERTH_ENV\`, then \`.berth/project.json\` (\`berth link\`),
 then the git remotes of the folder. \`-e\` takes an identifier, a pull request (\`42\`, \`#42\`), \`id:42\` or a branch. Commands that
 change something take no prefix.
+
+**Which control plane**: \`--url\`, then \`BERTH_URL\`, then the folder's link, then the current one: that of the last login or
+\`berth context use\`. A link counts only where you are logged in. Where you know several, a command that changes something
+says which one.
 
 **Waiting**: the exit code of \`--wait\` is the task's final status, read over plain HTTP. A lost connection or a control plane that
 restarts only costs time; Ctrl-C and \`--timeout\` end the wait, never the task.

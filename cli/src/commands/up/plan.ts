@@ -506,7 +506,8 @@ function makesOf(plan: Omit<Plan, 'makes'>): string[] {
 export async function showPlan({ screen }: Context, plan: Plan): Promise<void> {
   const width = Math.max(...plan.rows.map(({ what }) => what.length))
   for (const { what, value, why, flag } of plan.rows) {
-    const reason = flag === null ? why : `${why}; ${flag} changes it`
+    const because = why.replace(/\.$/, '')
+    const reason = flag === null ? because : `${because}; ${flag} changes it`
     const label = padText(what, width)
     await screen.note(
       `  ${screen.err.paint('dim', label)}   ${cleanText(value)}   ${screen.err.paint('dim', cleanText(`(${reason})`))}`,
