@@ -79,7 +79,9 @@ function makeRoot(folder: string): void {
   const archive = join(folder, 'root.tar')
   const own = ['--exclude=./etc/apt/sources.list', '--exclude=./var/cache/apt/archives/*.deb']
   execFileSync('tar', ['-C', lower, ...own, '-cf', archive, '.'])
-  execFileSync('tar', ['-C', added, '--owner=0', '--group=0', '-rf', archive, '.'])
+  // an engine takes no path twice, so only files are added
+  const files = ['./etc/apt/sources.list', './usr/local/bin/database', './usr/local/bin/caddy']
+  execFileSync('tar', ['-C', added, '--owner=0', '--group=0', '-rf', archive, ...files])
 }
 
 async function serve(folders: string[]): Promise<Server> {
