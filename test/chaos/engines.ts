@@ -11,8 +11,9 @@ import { until } from '../fixtures/server/installation.ts'
 import { Machine } from '../fixtures/server/machine.ts'
 import { ensureRoot } from './servers.ts'
 
+// debootstrap chooses no package for what podman calls container-network-stack
 const PACKAGES =
-  'ca-certificates,curl,iproute2,iptables,procps,dbus,uidmap,slirp4netns,fuse-overlayfs,rootlesskit,docker.io,podman'
+  'ca-certificates,curl,iproute2,iptables,procps,dbus,uidmap,slirp4netns,fuse-overlayfs,rootlesskit,docker.io,podman,netavark,aardvark-dns'
 
 interface Candidate {
   name: string
@@ -62,7 +63,9 @@ const CANDIDATES: Candidate[] = [
 const PREPARE = `
 useradd --create-home --uid 1000 --shell /bin/sh ada
 install -d -m 700 -o ada -g ada ${HOME}
-[ -e /dev/net/tun ] || { mkdir -p /dev/net; mknod /dev/net/tun c 10 200; chmod 666 /dev/net/tun; }
+# everyone may use it on a server; here, a node of its own covers that of the machine around
+mknod -m 666 /run/tun c 10 200
+mount --bind /run/tun /dev/net/tun
 `
 
 /** What Berth reads of the two answers. */

@@ -38,6 +38,7 @@ set -eu
 data=/var/lib/postgresql/data
 bin=$(echo /usr/lib/postgresql/*/bin)
 as() { setpriv --reuid=postgres --regid=postgres --clear-groups "$@"; }
+install -d -o postgres -g postgres -m 2775 /run/postgresql
 chown postgres:postgres "$data"
 chmod 700 "$data"
 if [ ! -e "$data/PG_VERSION" ]; then
@@ -55,7 +56,11 @@ exec setpriv --reuid=postgres --regid=postgres --clear-groups "$bin/postgres" -D
 /** name → options of `docker import` that make one root folder the image of that name. */
 const IMAGES: Record<string, string[]> = {
   'debian:bookworm-slim': ['CMD ["bash"]'],
-  'postgres:17': ['ENTRYPOINT ["/usr/local/bin/database"]', 'VOLUME /var/lib/postgresql/data'],
+  'postgres:17': [
+    'ENV PATH=/usr/lib/postgresql/15/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
+    'ENTRYPOINT ["/usr/local/bin/database"]',
+    'VOLUME /var/lib/postgresql/data',
+  ],
   'caddy:2': [
     'ENV XDG_CONFIG_HOME=/config XDG_DATA_HOME=/data',
     'CMD ["caddy", "run", "--config", "/etc/caddy/Caddyfile", "--adapter", "caddyfile"]',
@@ -79,7 +84,9 @@ function makeRoot(folder: string): void {
   const archive = join(folder, 'root.tar')
   const own = ['--exclude=./etc/apt/sources.list', '--exclude=./var/cache/apt/archives/*.deb']
   execFileSync('tar', ['-C', lower, ...own, '-cf', archive, '.'])
-  execFileSync('tar', ['-C', added, '--owner=0', '--group=0', '-rf', archive, '.'])
+  // an engine takes no path twice, so only files are added
+  const files = ['./etc/apt/sources.list', './usr/local/bin/database', './usr/local/bin/caddy']
+  execFileSync('tar', ['-C', added, '--owner=0', '--group=0', '-rf', archive, ...files])
 }
 
 async function serve(folders: string[]): Promise<Server> {
@@ -118,7 +125,7 @@ async function operate(machine: BootedMachine, operator: Operator, files: string
   await type(
     'sed -e "s/^POSTGRES_PASSWORD=.*/POSTGRES_PASSWORD=$(openssl rand -hex 24)/" -e s/deploy.example.com/localhost/ example.env >.env',
   )
-  await type('docker compose up -d')
+  await type('docker compose up -d || { docker compose logs >&2; exit 1; }')
   await until('the control plane', async () => {
     const { status } = await machine.type('curl -fsSk https://localhost/health/ready')
     return status === 0 || undefined
