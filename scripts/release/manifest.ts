@@ -9,7 +9,7 @@ import {
   RELEASE_FACTS,
   RELEASE_KEY,
   type ReleaseFacts,
-} from '../../shared/src/release.ts'
+} from '../../shared/src/release/release.ts'
 import type { ReleaseFiles } from '../package-agent.ts'
 import { root } from '../packaging.ts'
 import { VERSION } from './packages.ts'

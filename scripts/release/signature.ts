@@ -12,7 +12,7 @@ import {
 import { createReadStream, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
-import { AGENT_MANIFEST } from '../../shared/src/release.ts'
+import { AGENT_MANIFEST } from '../../shared/src/release/release.ts'
 
 export const SUMS = 'SHA256SUMS'
 export const SIGNATURE = 'SHA256SUMS.sig'

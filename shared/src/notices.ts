@@ -53,3 +53,13 @@ export const isAboutServer = (happening: Happening): boolean => happening.starts
 /** The states of one notification to one channel. */
 export const NOTIFICATION_STATUSES = ['waiting', 'delivered', 'given_up', 'skipped'] as const
 export type NotificationStatus = (typeof NOTIFICATION_STATUSES)[number]
+
+/** What an alert of the platform is about. */
+export type AlertKind =
+  | 'server_offline'
+  | 'disk_full'
+  | 'certificate'
+  | 'delivery'
+  | 'degraded'
+  | 'forge'
+  | 'backup'

@@ -1,6 +1,7 @@
 // Generated from the migrations by `npm run gen`. Do not edit: narrow a column in engine/column-facts.ts.
 // Times are epoch milliseconds, booleans 0 or 1, JSON is text that store functions parse themselves.
 import type {
+  AlertKind,
   ChannelKind,
   Happening,
   NoticeEnvironment,
@@ -176,14 +177,7 @@ export interface AgentsTable {
 export interface AlertsTable {
   id: Generated<number>
   organizationId: number
-  kind:
-    | 'server_offline'
-    | 'disk_full'
-    | 'certificate'
-    | 'delivery'
-    | 'degraded'
-    | 'forge'
-    | 'backup'
+  kind: AlertKind
   /** The server, project or environment, by its kind. */
   subjectId: number
   begunAt: number

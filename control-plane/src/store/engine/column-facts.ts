@@ -220,9 +220,7 @@ export const COLUMN_FACTS: Record<string, Record<string, ColumnFacts>> = {
     externalId: { note: 'What the host calls it, once known.' },
   },
   alerts: {
-    kind: {
-      type: "'server_offline' | 'disk_full' | 'certificate' | 'delivery' | 'degraded' | 'forge' | 'backup'",
-    },
+    kind: { type: 'AlertKind' },
     subjectId: { note: 'The server, project or environment, by its kind.' },
     endedAt: { note: 'Null: it lasts.' },
   },

@@ -14,6 +14,7 @@ interface Column {
 const HEAD = `// Generated from the migrations by \`npm run gen\`. Do not edit: narrow a column in engine/column-facts.ts.
 // Times are epoch milliseconds, booleans 0 or 1, JSON is text that store functions parse themselves.
 import type {
+  AlertKind,
   ChannelKind,
   Happening,
   NoticeEnvironment,

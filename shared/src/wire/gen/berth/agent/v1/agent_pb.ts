@@ -2902,7 +2902,7 @@ export const GoodbyeSchema: GenMessage<Goodbye> = /*@__PURE__*/
  */
 export type UpdateAgent = Message<"berth.agent.v1.UpdateAgent"> & {
   /**
-   * JSON: version, counter, platforms (file, sha256, bytes), minimum_control_plane (shared/src/release.ts). <= 16 KiB
+   * JSON: version, counter, platforms (file, sha256, bytes), minimum_control_plane (shared/src/release/release.ts). <= 16 KiB
    *
    * @generated from field: bytes manifest = 1;
    */
