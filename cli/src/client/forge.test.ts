@@ -30,11 +30,9 @@ it('asks the connection of the same host first', () => {
 it('uses the first connection that opens the repository', async () => {
   peer.script(`GET ${FORGE}`, { json: state(false) })
   peer.script('GET /api/organizations/3/forges', { json: [GITHUB, OWN] })
-  peer.script(
-    `PUT ${FORGE}`,
-    problem('validation_failed', 'The token does not open it.'),
-    { json: state(true) },
-  )
+  peer.script(`PUT ${FORGE}`, problem('validation_failed', 'The token does not open it.'), {
+    json: state(true),
+  })
   expect(await connectForge(open(), PROJECT, 'github.com')).toMatchObject({ connected: true })
   const sent = peer.asked(`PUT ${FORGE}`).map(({ body }) => JSON.parse(body))
   expect(sent).toEqual([{ connection_id: 1 }, { connection_id: 2 }])
