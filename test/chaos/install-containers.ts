@@ -125,7 +125,9 @@ async function operate(machine: BootedMachine, operator: Operator, files: string
   await type(
     'sed -e "s/^POSTGRES_PASSWORD=.*/POSTGRES_PASSWORD=$(openssl rand -hex 24)/" -e s/deploy.example.com/localhost/ example.env >.env',
   )
-  await type('docker compose up -d || { docker compose logs >&2; exit 1; }')
+  await type(
+    "docker compose up -d || { docker compose logs; docker ps -aq | xargs docker inspect --format '{{json .State}}'; exit 1; } >&2",
+  )
   await until('the control plane', async () => {
     const { status } = await machine.type('curl -fsSk https://localhost/health/ready')
     return status === 0 || undefined
