@@ -44,6 +44,7 @@ const TAGS: Record<string, string> = {
   tasks: 'Deployments, removals and actions, with their logs.',
   servers: 'Machines that run an agent.',
   organizations: 'Organizations, members, invitations and their audit log.',
+  forges: 'Connections of organizations to forges, and the repositories that they open.',
   channels: 'Where notifications go, by which rules, and what was sent.',
   events: 'A stream of what happens, so that integrations need not poll.',
   tokens: 'Access tokens of the caller.',
