@@ -61,7 +61,7 @@ export const DEPLOYMENTS: Glossary = {
       answer: { status: 'failed' },
     },
     getEnvironmentServiceLogs: {
-      says: 'Sends what the services wrote, in order of time, one JSON document per line; values of variables are masked. The agent reads it on its server, which keeps 14 days and 500 MiB, so an offline server is an error. Each read is in the audit log.',
+      says: 'Sends what the services wrote, in order of time, one JSON document per line; values of variables are masked. The agent reads it on its server, which keeps 14 days and 500 MiB, so an offline server is an error. A line with `kind` names days that are no longer stored. Each read is in the audit log.',
       answer: {
         t: '2026-11-15T09:12:30.500000Z',
         s: 'out',

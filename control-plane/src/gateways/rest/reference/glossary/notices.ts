@@ -58,7 +58,7 @@ export const NOTICES: Glossary = {
       },
     },
     getEvents: {
-      says: 'Streams what happens in one organization as Server-Sent Events; with `Accept: application/json` the same comes as one page. The organization follows from the filters, from `X-Service-Organization`, or from your only membership. To continue, repeat the last id as `Last-Event-ID` or `after`: no event is missing, none comes twice. Events are kept for 7 days; 410 `events_gone` if the id is too old. You can have 20 open streams.',
+      says: 'Answers what happened in one organization as a page or, with `Accept: text/event-stream`, sends it as it happens, as Server-Sent Events. The organization follows from the filters, from `X-Service-Organization`, or from your only membership. To continue, repeat the last id as `Last-Event-ID` or `after`: no event is missing, none comes twice. Events are kept for 7 days; 410 `events_gone` if the id is too old. You can have 20 open streams.',
       answer: `id: 8231\nevent: task.succeeded\ndata: ${EVENT}\n\n`,
     },
   },
