@@ -85,9 +85,6 @@ function nameSchemas(routes: readonly RouteOptions[]): z.core.$ZodRegistry<{ id?
   for (const [name, schema] of Object.entries(schemas)) {
     if (schema instanceof z.ZodObject && !inline.has(schema)) registry.add(schema, { id: name })
   }
-  // what a schema says about itself (`.meta`) belongs into the document too
-  const own = registry.get.bind(registry)
-  registry.get = ((schema) => ({ ...z.globalRegistry.get(schema), ...own(schema) })) as typeof own
   return registry
 }
 
