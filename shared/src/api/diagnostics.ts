@@ -45,51 +45,24 @@ export const Diagnostics = z.object({
 })
 export type Diagnostics = z.infer<typeof Diagnostics>
 
-const about = <T extends z.ZodType>(schema: T, description: string, example: unknown): T =>
-  schema.meta({ description, examples: [example] }) as T
-
 export const TaskDiagnostics = z.object({
-  task_id: about(Id, 'The task.', 95),
-  environment_id: about(Id, 'Its environment.', 7),
-  type: about(z.enum(TASK_TYPES), 'What it does.', 'deploy'),
-  status: about(z.enum(TASK_STATUSES), 'Its state.', 'failed'),
-  summary: about(
-    z.string(),
-    'What became of it, or what it waits for.',
-    'The build failed (exit code 1).',
-  ),
-  step: about(
-    z.object({ id: z.string(), title: z.string(), phase: z.string() }).nullable(),
-    'The step whose output is shown: the failed one, else the last one that wrote something.',
-    { id: 'build', title: 'Build the image', phase: 'build' },
-  ),
-  failure: about(Failure.nullable(), 'Why it failed; null if it did not.', null),
-  output: about(
-    z.string().nullable(),
-    'The end of that step’s output; null if there is none.',
-    'ok',
-  ),
-  output_first_line: about(z.int().nullable(), 'Its first line in the log.', 12),
-  output_last_line: about(z.int().nullable(), 'Its last line in the log.', 61),
-  output_truncated: about(z.boolean(), 'The step wrote more before.', false),
-  output_complete: about(
-    z.boolean(),
-    'False while it runs, or if the server has not sent all of it yet; ask again.',
-    true,
-  ),
-  hints: about(z.array(Hint), 'Known causes of a failure.', []),
-  since_last_success: about(
-    Diagnostics.shape.since_last_success,
-    'What differs from the last successful deployment before it.',
-    null,
-  ),
-  log_url: about(z.string(), 'The whole log.', 'https://berth.example.com/api/tasks/95/log'),
-  web_url: about(z.string(), 'Its page.', 'https://berth.example.com/tasks/95'),
-  superseded_by: about(
-    Diagnostics.shape.superseded_by,
-    'The newest successful deployment after it.',
-    null,
-  ),
+  task_id: Id,
+  environment_id: Id,
+  type: z.enum(TASK_TYPES),
+  status: z.enum(TASK_STATUSES),
+  summary: z.string(),
+  step: z.object({ id: z.string(), title: z.string(), phase: z.string() }).nullable(),
+  failure: Failure.nullable(),
+  output: z.string().nullable(),
+  output_first_line: z.int().nullable(),
+  output_last_line: z.int().nullable(),
+  output_truncated: z.boolean(),
+  output_complete: z.boolean(),
+  hints: z.array(Hint),
+  since_last_success: Diagnostics.shape.since_last_success,
+  log_url: z.string(),
+  web_url: z.string(),
+  superseded_by: Diagnostics.shape.superseded_by,
 })
 export type TaskDiagnostics = z.infer<typeof TaskDiagnostics>
 

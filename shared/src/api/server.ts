@@ -162,18 +162,9 @@ export const AgentUpdatesStart = z.strictObject({
 export const Server = ServerRef.extend({
   organization_id: Id,
   status: z.enum(SERVER_STATUSES),
-  paused: z.boolean().meta({ description: 'It takes no new tasks; what runs goes on.' }),
-  paused_by: Person.nullable()
-    .default(null)
-    .meta({
-      description:
-        'Who paused it. Null: not paused, or the server belongs to another organization.',
-      example: { id: 7, name: 'Ada Lovelace' },
-    }),
-  paused_at: Time.nullable().default(null).meta({
-    description: 'When it was paused; null: it is not.',
-    example: '2026-11-15T09:12:30Z',
-  }),
+  paused: z.boolean(),
+  paused_by: Person.nullable().default(null),
+  paused_at: Time.nullable().default(null),
   agent_version: z.string().nullable(),
   /** Older than this control plane. */
   agent_outdated: z.boolean(),

@@ -97,31 +97,19 @@ export type IssuedSshCertificate = z.infer<typeof IssuedSshCertificate>
 
 /** A certificate that can open a session now, or holds one. */
 export const LiveSshAccess = IssuedSshCertificate.extend({
-  server: ServerRef.meta({ description: 'The server that the certificate is for.' }),
-  environment: z.string().nullable().meta({
-    description: 'Identifier of its environment; null: the whole server.',
-    example: 'pr-42',
-  }),
-  sessions: z
-    .array(
-      z.object({
-        verb: z.string().meta({
-          description: 'What the session does, and where.',
-          example: 'forward db:5432',
-        }),
-        started_at: Time.meta({ description: 'When it began, by the clock of the server.' }),
-      }),
-    )
-    .meta({ description: 'What is open on the server, as its agent reported it.' }),
+  server: ServerRef,
+  environment: z.string().nullable(),
+  sessions: z.array(
+    z.object({
+      verb: z.string(),
+      started_at: Time,
+    }),
+  ),
 })
 export type LiveSshAccess = z.infer<typeof LiveSshAccess>
 
 export const LiveSshQuery = z.object({
-  everyone: z.enum(['true', 'false']).optional().meta({
-    description:
-      '`true`: of every user, in organizations whose audit log the caller may read (audit:read).',
-    example: 'true',
-  }),
+  everyone: z.enum(['true', 'false']).optional(),
 })
 
 export const IssuedSshQuery = Paging

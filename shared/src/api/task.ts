@@ -114,44 +114,27 @@ const ServiceName = z.string().min(1).max(64)
 
 /** Which output of services; every filter is optional. */
 export const ServiceLogQuery = z.object({
-  service: z
-    .union([ServiceName, z.array(ServiceName).max(50)])
-    .optional()
-    .meta({ description: 'Only this service; repeat it for several.', example: 'web' }),
-  tail: z.coerce.number().int().min(1).max(SERVICE_LOGS.tailLines).optional().meta({
-    description: 'Last lines of each service. Default: 1000, or all since `since`.',
-    example: 100,
-  }),
-  since: z.iso.datetime({ offset: true }).optional().meta({
-    description: 'Lines from this time on.',
-    example: '2026-11-15T09:00:00Z',
-  }),
-  until: z.iso.datetime({ offset: true }).optional().meta({
-    description: 'Lines before this time.',
-    example: '2026-11-15T10:00:00Z',
-  }),
-  follow: z.enum(['true', 'false']).optional().meta({
-    description: '`true`: goes on with what is written from now on; empty lines keep it alive.',
-    example: 'true',
-  }),
+  service: z.union([ServiceName, z.array(ServiceName).max(50)]).optional(),
+  tail: z.coerce.number().int().min(1).max(SERVICE_LOGS.tailLines).optional(),
+  since: z.iso.datetime({ offset: true }).optional(),
+  until: z.iso.datetime({ offset: true }).optional(),
+  follow: z.enum(['true', 'false']).optional(),
 })
 export type ServiceLogQuery = z.infer<typeof ServiceLogQuery>
-
-const service = z.string().meta({ description: 'Name of the service.', example: 'web' })
 
 /** One line that a service wrote, or the days of the time span that are no longer stored. */
 export const ServiceLogRecord = z.union([
   z.object({
-    t: z.string().meta({ description: 'When it was written.', example: '2026-11-15T09:12:30.5Z' }),
-    s: z.enum(['out', 'err']).meta({ description: 'stdout or stderr.', example: 'out' }),
-    service,
-    task: z.int().meta({ description: 'The deployment that started the service.', example: 813 }),
-    text: z.string().meta({ description: 'The line, with values masked.', example: 'GET / 200' }),
+    t: z.string(),
+    s: z.enum(['out', 'err']),
+    service: z.string(),
+    task: z.int(),
+    text: z.string(),
   }),
   z.object({
-    kind: z.literal('gone').meta({ description: 'Lines that are no longer stored.' }),
-    service,
-    days: z.string().meta({ description: 'Their days.', example: '2026-11-01 to 2026-11-02' }),
+    kind: z.literal('gone'),
+    service: z.string(),
+    days: z.string(),
   }),
 ])
 

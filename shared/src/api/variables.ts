@@ -12,173 +12,120 @@ export type ProjectLevel = z.infer<typeof ProjectLevel>
 export const VariableLevel = z.enum([...PROJECT_LEVELS, 'environment'])
 export type VariableLevel = z.infer<typeof VariableLevel>
 
-const says = (description: string, example: unknown) => ({ description, examples: [example] })
-
-const Key = z.string().meta(says('Name of the variable.', 'APP_KEY'))
 const Keys = z.array(z.string())
-const UpdatedAt = Time.meta(says('When the value was last set.', '2026-11-15T09:20:00Z'))
-const UpdatedBy = Person.meta(says('Who last set the value.', { id: 7, name: 'Ada Lovelace' }))
 const OneEnvironment = z.object({
-  id: Id.meta(says('Identifier of the environment.', 101)),
-  identifier: z.string().meta(says('Name of the environment.', 'pr-42')),
+  id: Id,
+  identifier: z.string(),
 })
 
 /** One for each key that the environment gets. */
 export const Variable = z.object({
-  key: Key,
-  level: VariableLevel.meta(says('The level that the value comes from.', 'previews')),
-  shadows: z
-    .array(ProjectLevel)
-    .meta(says('Farther levels whose value of this key is not used here.', ['project'])),
-  updated_at: UpdatedAt,
-  updated_by: UpdatedBy,
-  changed_since_deployment: z
-    .boolean()
-    .meta(says('Whether the running version has another value, or none.', true)),
+  key: z.string(),
+  level: VariableLevel,
+  shadows: z.array(ProjectLevel),
+  updated_at: Time,
+  updated_by: Person,
+  changed_since_deployment: z.boolean(),
 })
 export type Variable = z.infer<typeof Variable>
 
 export const VariablesQuery = OnePage.extend({
-  level: VariableLevel.optional().meta(
-    says('Only keys whose value comes from this level.', 'environment'),
-  ),
+  level: VariableLevel.optional(),
 })
 
 /** Makes a random value on the server. */
 const Generate = z.record(
   z.string(),
   z.strictObject({
-    length: z
-      .int()
-      .min(GENERATED.least)
-      .max(GENERATED.most)
-      .optional()
-      .meta(says('Number of letters and digits; 32 if it is absent.', 32)),
-    replace: z
-      .boolean()
-      .optional()
-      .meta(says('Replace a value that exists; otherwise such a key is refused.', false)),
+    length: z.int().min(GENERATED.least).max(GENERATED.most).optional(),
+    replace: z.boolean().optional(),
   }),
 )
 
 /** Explicit, so that a stray null deletes nothing. The domain code validates each key and value by name. */
 export const VariablesPatch = z.strictObject({
-  set: z
-    .record(z.string(), z.unknown())
-    .optional()
-    .meta(
-      // biome-ignore lint/suspicious/noTemplateCurlyInString: a reference in a value
-      says('Keys with their values. `${service.NAME.url}` becomes the address of a service.', {
-        FEATURE_X: 'on',
-      }),
-    ),
-  unset: Keys.optional().meta(says('Keys to remove.', ['OLD_KEY'])),
-  generate: Generate.optional().meta(
-    says('Keys that get a random value, which no answer shows.', { APP_KEY: { length: 32 } }),
-  ),
+  set: z.record(z.string(), z.unknown()).optional(),
+  unset: Keys.optional(),
+  generate: Generate.optional(),
 })
 export type VariablesPatch = z.infer<typeof VariablesPatch>
 
 export const VariablesPatched = z.object({
-  set: Keys.meta(says('Keys with a new value.', ['FEATURE_X'])),
-  unset: Keys.meta(says('Keys that were removed.', ['OLD_KEY'])),
-  unchanged: Keys.meta(says('Keys that were set to the value they had.', [])),
-  missing: Keys.meta(says('Keys to remove that did not exist; not an error.', [])),
-  keys: Keys.meta(says('All keys of this environment or level afterwards.', ['FEATURE_X'])),
-  variables_changed: z
-    .boolean()
-    .meta(says('Whether a running version has other values than the next one.', true)),
-  hint: z
-    .string()
-    .nullable()
-    .meta(says('The sentence for people, if they changed.', VARIABLES_HINT)),
+  set: Keys,
+  unset: Keys,
+  unchanged: Keys,
+  missing: Keys,
+  keys: Keys,
+  variables_changed: z.boolean(),
+  hint: z.string().nullable(),
 })
 export type VariablesPatched = z.infer<typeof VariablesPatched>
 
 /** A key of a level of a project. */
 export const ProjectVariable = z.object({
-  key: Key,
-  level: ProjectLevel.meta(says('The environments that get it.', 'previews')),
-  forks: z.boolean().meta(says('Whether environments of forks get it too.', false)),
-  shadowed_by: z
-    .array(
-      z.object({
-        level: VariableLevel.meta(says('A nearer level that has the key.', 'environment')),
-        environment: OneEnvironment.nullable().meta(
-          says('The environment, if it is the environment’s own value.', {
-            id: 101,
-            identifier: 'pr-42',
-          }),
-        ),
-      }),
-    )
-    .meta(says('Where this value is not used, because a nearer level has the key.', [])),
-  updated_at: UpdatedAt,
-  updated_by: UpdatedBy,
+  key: z.string(),
+  level: ProjectLevel,
+  forks: z.boolean(),
+  shadowed_by: z.array(
+    z.object({
+      level: VariableLevel,
+      environment: OneEnvironment.nullable(),
+    }),
+  ),
+  updated_at: Time,
+  updated_by: Person,
 })
 export type ProjectVariable = z.infer<typeof ProjectVariable>
 
 export const ProjectVariablesQuery = OnePage.extend({
-  level: ProjectLevel.optional().meta(says('Only keys of this level.', 'previews')),
+  level: ProjectLevel.optional(),
 })
 
 export const ProjectVariablesPatch = VariablesPatch.extend({
-  level: ProjectLevel.meta(says('The level to change.', 'previews')),
-  forks: z
-    .record(z.string(), z.boolean())
-    .optional()
-    .meta(
-      says('Whether environments of forks get a key too. A new key starts with `false`.', {
-        PUBLIC_API_URL: true,
-      }),
-    ),
+  level: ProjectLevel,
+  forks: z.record(z.string(), z.boolean()).optional(),
 })
 export type ProjectVariablesPatch = z.infer<typeof ProjectVariablesPatch>
 
 export const ProjectVariablesPatched = VariablesPatched.extend({
-  level: ProjectLevel.meta(says('The level that was changed.', 'previews')),
-  forks: Keys.meta(says('Keys whose switch for forks changed.', [])),
-  environments: z
-    .array(
-      OneEnvironment.extend({
-        keys: Keys.meta(says('Keys whose value changed there.', ['FEATURE_X'])),
-      }),
-    )
-    .meta(says('Environments that get another value by this change.', [])),
+  level: ProjectLevel,
+  forks: Keys,
+  environments: z.array(
+    OneEnvironment.extend({
+      keys: Keys,
+    }),
+  ),
 })
 export type ProjectVariablesPatched = z.infer<typeof ProjectVariablesPatched>
 
 /** One change of variables, without values. */
 export const VariableChange = z.object({
-  id: Id.meta(says('Identifier of the change.', 4711)),
-  at: Time.meta(says('When it was made.', '2026-11-15T09:20:00Z')),
-  by: z
-    .object({
-      type: z.string().meta(says('Kind of the actor.', 'user')),
-      name: z.string().nullable().meta(says('Name of the actor.', 'Ada Lovelace')),
-    })
-    .meta(says('Who made it.', { type: 'user', name: 'Ada Lovelace' })),
-  level: VariableLevel.meta(says('The level that was changed.', 'previews')),
+  id: Id,
+  at: Time,
+  by: z.object({
+    type: z.string(),
+    name: z.string().nullable(),
+  }),
+  level: VariableLevel,
   environment: z
     .object({
-      id: Id.meta(says('Identifier of the environment.', 101)),
-      identifier: z.string().nullable().meta(says('Its name at that time.', 'pr-42')),
+      id: Id,
+      identifier: z.string().nullable(),
     })
-    .nullable()
-    .meta(says('The environment, if its own variables were changed.', null)),
-  set: Keys.meta(says('Keys with a new value.', ['FEATURE_X'])),
-  unset: Keys.meta(says('Keys that were removed.', [])),
-  forks_on: Keys.meta(says('Keys that environments of forks get from then on.', [])),
-  forks_off: Keys.meta(says('Keys that environments of forks no longer get.', [])),
+    .nullable(),
+  set: Keys,
+  unset: Keys,
+  forks_on: Keys,
+  forks_off: Keys,
 })
 export type VariableChange = z.infer<typeof VariableChange>
 
 export const VariableHistoryQuery = Paging.extend({
-  key: z.string().max(128).optional().meta(says('Only changes of this key.', 'APP_KEY')),
+  key: z.string().max(128).optional(),
 })
 
 export const ProjectHistoryQuery = VariableHistoryQuery.extend({
-  level: VariableLevel.optional().meta(says('Only changes at this level.', 'previews')),
+  level: VariableLevel.optional(),
 })
 
 /** Credentials of an image registry. The password is written, never read. */

@@ -34,30 +34,17 @@ export const EVENT_TYPES = {
 export type EventType = keyof typeof EVENT_TYPES
 const EVENT_TYPE_NAMES = Object.keys(EVENT_TYPES) as [EventType, ...EventType[]]
 
-const about = <T extends z.ZodType>(schema: T, description: string, example: unknown): T =>
-  schema.meta({ description, examples: [example] }) as T
-
 export const PublicEvent = z.object({
-  id: about(z.int(), 'Its number; higher is later. Continue after it with `after`.', 8231),
-  type: about(z.enum(EVENT_TYPE_NAMES), 'What happened.', 'task.succeeded'),
-  at: about(Time, 'When it was committed.', '2026-11-17T09:12:33Z'),
-  organization_id: about(Id, 'The organization.', 1),
-  project_id: about(Id.nullable(), 'The project, if it is about one.', 3),
-  environment_id: about(Id.nullable(), 'The environment, if it is about one.', 7),
-  task_id: about(Id.nullable(), 'The task, if it is about one.', 95),
-  data: about(z.record(z.string(), z.unknown()), 'A few words and numbers; depends on the type.', {
-    trigger: 'webhook',
-  }),
-  environment: about(
-    z.object({ id: Id, status: z.string(), locked: z.boolean() }).nullable(),
-    'The environment as it is now, which may be later than the event.',
-    { id: 7, status: 'running', locked: false },
-  ),
-  task: about(
-    z.object({ id: Id, status: z.enum(TASK_STATUSES) }).nullable(),
-    'The task as it is now, which may be later than the event.',
-    { id: 95, status: 'succeeded' },
-  ),
+  id: z.int(),
+  type: z.enum(EVENT_TYPE_NAMES),
+  at: Time,
+  organization_id: Id,
+  project_id: Id.nullable(),
+  environment_id: Id.nullable(),
+  task_id: Id.nullable(),
+  data: z.record(z.string(), z.unknown()),
+  environment: z.object({ id: Id, status: z.string(), locked: z.boolean() }).nullable(),
+  task: z.object({ id: Id, status: z.enum(TASK_STATUSES) }).nullable(),
 })
 export type PublicEvent = z.infer<typeof PublicEvent>
 
@@ -67,18 +54,10 @@ const number = z
   .transform(Number)
 
 export const EventsQuery = z.object({
-  after: about(
-    number.optional(),
-    'Continue after the event with this id. The header Last-Event-ID wins. Default: only new events; for a page: the newest ones.',
-    '8231',
-  ),
-  project_id: about(IdParams.shape.id.optional(), 'Only events of this project.', '3'),
-  environment_id: about(IdParams.shape.id.optional(), 'Only events of this environment.', '7'),
-  task_id: about(IdParams.shape.id.optional(), 'Only events of this task.', '95'),
-  limit: about(
-    z.coerce.number().int().min(1).max(PUBLIC_EVENTS.pageMost).optional(),
-    'Events of one page; without meaning for a stream.',
-    '100',
-  ),
+  after: number.optional(),
+  project_id: IdParams.shape.id.optional(),
+  environment_id: IdParams.shape.id.optional(),
+  task_id: IdParams.shape.id.optional(),
+  limit: z.coerce.number().int().min(1).max(PUBLIC_EVENTS.pageMost).optional(),
 })
 export type EventsQuery = z.infer<typeof EventsQuery>

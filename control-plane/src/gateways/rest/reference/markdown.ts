@@ -60,7 +60,7 @@ function fieldRows(schema: Json, prefix: string, page: string): string[][] {
   }
   const required = new Set((schema.required ?? []) as string[])
   const fields = Object.entries((schema.properties ?? {}) as Record<string, Json>)
-  return fields.flatMap(([name, field]) => [
+  const own = fields.flatMap(([name, field]) => [
     [
       code(prefix + name),
       typeText(field, page) + (required.has(name) ? '' : ', optional'),
@@ -69,6 +69,9 @@ function fieldRows(schema: Json, prefix: string, page: string): string[][] {
     ],
     ...fieldRows(field, `${prefix}${name}.`, page),
   ])
+  // of the values behind any key
+  const values = schema.additionalProperties
+  return values instanceof Object ? [...own, ...fieldRows(values as Json, prefix, page)] : own
 }
 
 const FIELD_HEAD = ['Field', 'Type', 'Meaning', 'Example']
@@ -122,7 +125,13 @@ function answerLines(operation: Operation): string[] {
     const types = Object.entries(content).map(
       ([type, { schema }]) => `\`${type}\`, ${typeText(schema, SCHEMAS)}`,
     )
-    return [`Answer ${status}: ${types.join(' or ') || 'no body'}.`, '']
+    return [
+      `Answer ${status}: ${types.join(' or ') || 'no body'}.`,
+      '',
+      ...Object.values(content).flatMap(({ schema }) =>
+        table(FIELD_HEAD, fieldRows(schema, '', SCHEMAS)),
+      ),
+    ]
   })
 }
 

@@ -44,6 +44,7 @@ const TAGS: Record<string, string> = {
   tasks: 'Deployments, removals and actions, with their logs.',
   servers: 'Machines that run an agent.',
   organizations: 'Organizations, members, invitations and their audit log.',
+  forges: 'Connections of organizations to forges, and the repositories that they open.',
   channels: 'Where notifications go, by which rules, and what was sent.',
   events: 'A stream of what happens, so that integrations need not poll.',
   tokens: 'Access tokens of the caller.',
@@ -84,9 +85,6 @@ function nameSchemas(routes: readonly RouteOptions[]): z.core.$ZodRegistry<{ id?
   for (const [name, schema] of Object.entries(schemas)) {
     if (schema instanceof z.ZodObject && !inline.has(schema)) registry.add(schema, { id: name })
   }
-  // what a schema says about itself (`.meta`) belongs into the document too
-  const own = registry.get.bind(registry)
-  registry.get = ((schema) => ({ ...z.globalRegistry.get(schema), ...own(schema) })) as typeof own
   return registry
 }
 

@@ -47,7 +47,7 @@ function fieldsOf(schema: Json, prefix = ''): Field[] {
   if (several) return several.flatMap((one) => fieldsOf(one, prefix))
   const required = new Set((schema.required ?? []) as string[])
   const properties = Object.entries((schema.properties ?? {}) as Record<string, Json>)
-  return properties.flatMap(([name, field]) => [
+  const own = properties.flatMap(([name, field]) => [
     {
       name: prefix + name,
       type: typeOf(field),
@@ -57,6 +57,9 @@ function fieldsOf(schema: Json, prefix = ''): Field[] {
     },
     ...fieldsOf(field, `${prefix}${name}.`),
   ])
+  // of the values behind any key
+  const values = schema.additionalProperties
+  return values instanceof Object ? [...own, ...fieldsOf(values as Json, prefix)] : own
 }
 
 const table = (fields: Field[], mayBeAbsent: string): Markup | undefined =>

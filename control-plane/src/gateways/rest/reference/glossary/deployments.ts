@@ -55,6 +55,21 @@ export const DEPLOYMENTS: Glossary = {
       title: 'Explain the last failure',
       says: 'Explains the most recent failed deployment: the failed step, its output, and hints. It does so also when a later one succeeded (`recovered`). `status` is `none` if no deployment ever failed.',
     },
+    getTaskDiagnostics: {
+      title: 'Explain a task',
+      says: 'Explains one task of any type and in any state: what became of it or what it waits for, the end of its output and, if it failed, the step, hints and what changed since the last success.',
+      answer: { status: 'failed' },
+    },
+    getEnvironmentServiceLogs: {
+      says: 'Sends what the services wrote, in order of time, one JSON document per line; values of variables are masked. The agent reads it on its server, which keeps 14 days and 500 MiB, so an offline server is an error. A line with `kind` names days that are no longer stored. Each read is in the audit log.',
+      answer: {
+        t: '2026-11-15T09:12:30.500000Z',
+        s: 'out',
+        service: 'web',
+        task: 812,
+        text: 'GET / 200',
+      },
+    },
     getTask: {
       says: 'Answers one task with its phases and steps. Poll it with `If-None-Match`, which costs no quota while nothing changed; `status` is final once it is `succeeded`, `failed` or `canceled`.',
     },
@@ -95,6 +110,19 @@ export const DEPLOYMENTS: Glossary = {
     'getEnvironmentDiagnostics.lines': [
       'Last lines of the failed step, 1 to 2,000; 200 if it is absent.',
       200,
+    ],
+    'getTaskDiagnostics.lines': [
+      'Last lines of the shown step, 1 to 2,000; 200 if it is absent.',
+      200,
+    ],
+    '?service': ['Only this service; repeat it for several, at most 50.', 'web'],
+    '?tail': [
+      'Last lines of each service; without it 1,000, or with `since` all of that time.',
+      100,
+    ],
+    'getEnvironmentServiceLogs.follow': [
+      '`true` keeps the answer open and sends what is written from now on; empty lines keep it alive.',
+      'true',
     ],
     'getTaskLog.from_line': ['The first wanted line, from 1.', 10],
     'getTaskLog.lines': ['How many lines at most.', 50],
@@ -287,6 +315,63 @@ export const DEPLOYMENTS: Glossary = {
     'Diagnostics.superseded_by': ['The newest success after it; null: none yet.', null],
     'superseded_by.id': ['Names that task in paths.', 820],
     'superseded_by.status': ['It is always `succeeded`.', 'succeeded'],
+
+    'TaskDiagnostics.task_id': ['The explained task; `GET /api/tasks/{id}` has the rest.', 812],
+    'TaskDiagnostics.type': ['What kind of task it is.', 'deploy'],
+    'TaskDiagnostics.status': ['How it ended, or how far it is.', 'failed'],
+    'TaskDiagnostics.summary': [
+      'What became of it, or what it waits for, in a sentence or two.',
+      'npm ci ended with exit code 1.',
+    ],
+    'TaskDiagnostics.step': [
+      'The step whose output is shown: the failed one, the running one, else the last that wrote something; null: none did.',
+    ],
+    'TaskDiagnostics.step.id': ['For programs; also the `step` of a log.', 'build:web'],
+    'TaskDiagnostics.step.title': ['The step as people read it.', 'Build web'],
+    'TaskDiagnostics.step.phase': ['The phase that it belongs to, by its name.', 'build'],
+    'TaskDiagnostics.failure': ['Why it failed; null: it did not.'],
+    'TaskDiagnostics.output': [
+      'The last lines of that step without escape sequences, or the sentence of a failure that wrote none; null: there is none.',
+      'npm error code E404\nnpm error 404 Not Found',
+    ],
+    'TaskDiagnostics.output_first_line': [
+      'The line of the log that `output` begins with; null: none.',
+      180,
+    ],
+    'TaskDiagnostics.output_last_line': [
+      'The line of the log that `output` ends with; null: none.',
+      187,
+    ],
+    'TaskDiagnostics.output_truncated': ['Whether the step wrote more than is shown.', true],
+    'TaskDiagnostics.output_complete': [
+      'False while it runs, or if the server has not sent all of it yet; ask again.',
+      true,
+    ],
+    'TaskDiagnostics.hints': [
+      'Sentences about the cause of a failure; empty: none is known, or it did not fail.',
+    ],
+    'TaskDiagnostics.since_last_success': [
+      'What differs from the last successful deployment before it; null: there was none, or it is no deployment.',
+    ],
+    'TaskDiagnostics.web_url': [
+      'The end of its output in the dashboard.',
+      'https://deploy.example.com/tasks/812#L187',
+    ],
+    'TaskDiagnostics.superseded_by': [
+      'The newest successful deployment after it; null: none yet, or it is no deployment.',
+      null,
+    ],
+
+    'getEnvironmentServiceLogs.t': ['When it was written.', '2026-11-15T09:12:30.500000Z'],
+    'getEnvironmentServiceLogs.s': ['`out`: standard output. `err`: standard error.', 'out'],
+    service: ['The service, as `.service.yml` names it.', 'web'],
+    'getEnvironmentServiceLogs.task': ['The deployment that started the service.', 812],
+    'getEnvironmentServiceLogs.text': [
+      'The line without its end, with values of variables masked.',
+      'GET / 200',
+    ],
+    'getEnvironmentServiceLogs.kind': ['Lines of the asked time are no longer stored.', 'gone'],
+    'getEnvironmentServiceLogs.days': ['The days of those lines.', '2026-11-01 to 2026-11-02'],
 
     'LogLine.n': ['Its line, from 1.', 12],
     'LogLine.t': ['When the server read it.', '2026-11-15T09:12:40.120Z'],

@@ -1,4 +1,4 @@
-// Environments and their custom variables.
+// Environments: settings, address, status.
 
 import type { Glossary } from './entries.ts'
 import { COMMIT, QUEUED } from './everywhere.ts'
@@ -66,14 +66,6 @@ export const ENVIRONMENTS: Glossary = {
       title: 'Watch an environment',
       says: 'Turns mails to you on or off: one when the environment is degraded, one when it has recovered.',
       body: { watching: true },
-    },
-    listEnvironmentVariables: {
-      title: 'List variables',
-      says: 'Lists the keys of the custom variables. No answer ever contains a value.',
-    },
-    updateEnvironmentVariables: {
-      title: 'Set and unset variables',
-      says: 'Sets and unsets custom variables, all or nothing. The change takes effect with the next deployment; until then `variables_changed` is true. Those set before the first deployment apply to it. At most 200 keys, 64 KiB each, 512 KiB together.',
     },
   },
   fields: {
@@ -254,29 +246,5 @@ export const ENVIRONMENTS: Glossary = {
     ],
     'EnvironmentCreate.deploy': ['Whether to deploy it at once.', true],
     'ResetRequest.confirm': ['Repeats the identifier, because the data is deleted.', 'pr-42'],
-
-    'Variable.key': ['The name that processes see.', 'DATABASE_URL'],
-    'Variable.changed_since_deployment': [
-      'Set or replaced after the last successful deployment.',
-      false,
-    ],
-    'VariablesPatch.set': [
-      'Keys and their new values, as text. Keys begin with a letter or underscore; names that begin with `BERTH_` and the system variables (`SERVICE_DOMAIN` …) are refused.',
-      { DATABASE_URL: 'postgres://shop@db/shop' },
-    ],
-    'VariablesPatch.unset': ['Keys to remove; unknown ones are no error.', ['OLD_KEY']],
-    'VariablesPatched.set': ['Keys with a new value.', ['DATABASE_URL']],
-    'VariablesPatched.unset': ['Keys that were removed.', ['OLD_KEY']],
-    'VariablesPatched.unchanged': ['Keys that had this value already.', []],
-    'VariablesPatched.missing': ['Keys to remove that did not exist.', []],
-    'VariablesPatched.keys': ['All keys after the change.', ['DATABASE_URL', 'LOG_LEVEL']],
-    'VariablesPatched.variables_changed': [
-      'Variables changed since the last deployment; deploy to apply them.',
-      true,
-    ],
-    'VariablesPatched.hint': [
-      'The sentence to show while `variables_changed` is true; null otherwise.',
-      'Variables changed since the last deployment',
-    ],
   },
 }

@@ -16,7 +16,7 @@ export const QUEUED = {
   phases: [],
 }
 
-const ONE_PAGE: FieldEntry = ['Accepted without effect: the list is always one page.', 50]
+export const ONE_PAGE: FieldEntry = ['Accepted without effect: the list is always one page.', 50]
 
 export const EVERYWHERE: Glossary = {
   operations: {},

@@ -199,6 +199,10 @@ export const FORGES: Glossary = {
       'The check of `.service.yml` on the default branch; null: not readable.',
     ],
     'service_file.found': ['Whether the file exists.', true],
+    'service_file.recipes': [
+      'The recipes that it has a section for; empty: it cannot be read.',
+      ['docker'],
+    ],
     'service_file.errors': ['Every problem in it; empty: it can be deployed.', []],
     'service_file.errors.line': ['The line of the problem, from 1.', 7],
     'service_file.errors.code': ['The problem, for programs.', 'unknown_key'],

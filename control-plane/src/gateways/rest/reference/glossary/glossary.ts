@@ -1,42 +1,57 @@
 // Joins the subjects of the glossary and finds entries. To describe a new operation, parameter or property, add its
 // entry to the file of its subject; test/contract/words.test.ts names every key that is missing or no longer used.
 import { BACKUPS } from './backups.ts'
+import { CONNECTIONS } from './connections.ts'
 import { DEPLOYMENTS } from './deployments.ts'
 import type { FieldEntry, Glossary, OperationEntry } from './entries.ts'
 import { ENVIRONMENTS } from './environments.ts'
 import { EVERYWHERE } from './everywhere.ts'
 import { FORGES } from './forges.ts'
 import { INSTALLATION } from './installation.ts'
+import { NOTICES } from './notices.ts'
 import { PEOPLE } from './people.ts'
 import { PROJECTS } from './projects.ts'
 import { SERVERS } from './servers.ts'
 import { SSH } from './ssh.ts'
+import { VARIABLES } from './variables.ts'
 
 const SUBJECTS: readonly Glossary[] = [
   EVERYWHERE,
   PEOPLE,
   PROJECTS,
   FORGES,
+  CONNECTIONS,
   ENVIRONMENTS,
+  VARIABLES,
   BACKUPS,
   DEPLOYMENTS,
   SERVERS,
   SSH,
+  NOTICES,
   INSTALLATION,
 ]
 
-/** Schemas whose properties mean what those of another schema mean. */
+/** Schemas, or bodies of operations, whose properties mean what those of another schema mean. */
 const SAME_AS: Readonly<Record<string, string>> = {
+  ChannelCreate: 'Channel',
+  ChannelMade: 'Channel',
+  ChannelPatch: 'ChannelCreate',
   DeliveryDetail: 'Delivery',
   EnvironmentCreate: 'Environment',
   EnvironmentCreated: 'Environment',
   EnvironmentPatch: 'Environment',
+  ForgeConnectionPatch: 'ForgeConnectionPost',
   HostToken: 'HostTokenFacts',
   LimitsPatch: 'Limits',
+  LiveSshAccess: 'IssuedSshCertificate',
   ProjectCreate: 'ProjectDetail',
   ProjectCreated: 'ProjectDetail',
   ProjectDetail: 'Project',
+  ProjectForge: 'ForgeFacts',
   ProjectPatch: 'ProjectDetail',
+  ProjectVariable: 'Variable',
+  ProjectVariablesPatch: 'VariablesPatch',
+  ProjectVariablesPatched: 'VariablesPatched',
   PullRequestApproved: 'PullRequest',
   RegisteredMembership: 'AcceptedMembership',
   Server: 'ServerRef',
@@ -45,6 +60,7 @@ const SAME_AS: Readonly<Record<string, string>> = {
   ServerSettingsPatch: 'ServerSettings',
   TokenCreate: 'Token',
   TokenCreated: 'Token',
+  setProjectForge: 'ForgeConnectionPost',
 }
 
 /** Two subjects with the same key would hide one of the entries. */

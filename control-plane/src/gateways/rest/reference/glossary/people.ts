@@ -27,7 +27,7 @@ export const PEOPLE: Glossary = {
       says: 'Gives a member another role. You cannot give or change a role above your own, and an organization keeps at least one owner. SSH access beyond the new role ends at once.',
     },
     deleteOrganizationMember: {
-      says: 'Removes a member; with your own id you leave. Tokens bound to the organization become invalid, projects pass to the longest-standing owner, environments to their project’s owner.',
+      says: 'Removes a member; with your own id you leave. Tokens bound to the organization become invalid, projects pass to the longest-standing owner, environments to their project’s owner, and channels mail their address no more.',
       also: 'Leaving needs no permission, only the scope.',
     },
     listOrganizationInvitations: {
@@ -236,6 +236,10 @@ export const PEOPLE: Glossary = {
     'postOauthToken.grant_type': [
       '`urn:ietf:params:oauth:grant-type:device_code` with `device_code`, or `refresh_token` with `refresh_token`.',
       'urn:ietf:params:oauth:grant-type:device_code',
+    ],
+    'postOauthToken.scope': [
+      'With a refresh token: the scopes that the login keeps, separated by spaces; `read` must be among them. Without it, all stay.',
+      'read deploy',
     ],
     'postOauthRevoke.token': ['An access or refresh token.', 'berth_rt_…'],
     'DeviceAuthorization.user_code': ['What the person enters in the browser.', 'WDJB-MJHT'],

@@ -14,7 +14,7 @@ export const PROJECTS: Glossary = {
     },
     createProject: {
       title: 'Create a project',
-      says: 'Creates a project with its own SSH key and webhook secret, and makes you its owner. Add `repo_public_key` at the forge as a read-only deploy key, and `webhook.url` with `webhook_secret` as a webhook.',
+      says: 'Creates a project with its own SSH key and webhook secret, and makes you its owner. Add `repo_public_key` at the forge as a read-only deploy key, and `webhook.url` with `webhook_secret` as a webhook, or let `PUT /api/projects/{id}/forge` add both.',
       body: {
         name: 'shop',
         repo_url: 'git@github.com:engines/shop.git',
@@ -169,7 +169,7 @@ export const PROJECTS: Glossary = {
       false,
     ],
     'ProjectDetail.comment_on_pull_requests': [
-      'Whether Berth keeps one comment with the address and result on each pull request; needs a forge token.',
+      'Whether Berth keeps one comment with the address and result on each pull request; needs a connection to the forge or a token for it.',
       false,
     ],
     'ProjectDetail.custom_domains': [
@@ -208,6 +208,9 @@ export const PROJECTS: Glossary = {
       'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIExampleExampleExampleExampleExampleExampl berth shop',
     ],
     'ProjectDetail.repository': ['What the control plane knows of the repository.'],
+    'ProjectDetail.forge': [
+      'Whether the project uses a connection to its forge, and whether that works.',
+    ],
     'ProjectDetail.host_token': ['Whether a token for the forge’s API is stored.'],
     'ProjectCreated.webhook_secret': [
       'The secret to enter at the forge, shown only in this answer.',

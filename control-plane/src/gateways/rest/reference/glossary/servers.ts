@@ -36,7 +36,11 @@ export const SERVERS: Glossary = {
       title: 'Change a server',
       says: 'Changes the given settings; absent fields stay as they are. `paused` stops new tasks at once, limits apply with the next deployment of each environment.',
       body: { paused: true, limits: { memory_bytes: 2_147_483_648 } },
-      answer: { paused: true },
+      answer: {
+        paused: true,
+        paused_by: { id: 4, name: 'Ada Lovelace' },
+        paused_at: '2026-11-15T09:12:31Z',
+      },
     },
     deleteServer: {
       title: 'Remove a server',
@@ -117,6 +121,11 @@ export const SERVERS: Glossary = {
       'online',
     ],
     'Server.paused': ['It takes no new tasks; running ones continue, and services stay up.', false],
+    'Server.paused_by': [
+      'Who paused it; null: it is not paused, or it belongs to another organization.',
+      null,
+    ],
+    'Server.paused_at': ['When it was paused; null: it is not.', null],
     'Server.agent_version': ['The version of its agent; null: it has none.', '1.15.0'],
     'Server.agent_outdated': ['The agent is older than this control plane.', false],
     'Server.update': ['The last upgrade of its agent from here; null: none.', null],

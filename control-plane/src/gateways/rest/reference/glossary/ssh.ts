@@ -1,4 +1,4 @@
-// SSH certificates and the authorities that sign them.
+// SSH certificates, the sessions that they hold, and the authorities that sign them.
 import type { Glossary } from './entries.ts'
 
 const HOST_KEY =
@@ -8,7 +8,7 @@ export const SSH: Glossary = {
   operations: {
     postServerSsh: {
       says: 'Signs your public key for one purpose, one environment and one server, by default for five minutes, and answers where to connect. A session may outlast its certificate, but ends with your access.',
-      also: 'That is enough for `logs` and `artifact`. `shell` in an environment needs the permission `ssh`, and in a protected one its owner. `shell` without an environment needs `server:write`, and `shell_enabled` of the server.',
+      also: 'That is enough for `logs` and `artifact`. `shell`, `forward` and `copy` in an environment need the permission `ssh`, and in a protected one its owner. `shell` without an environment needs `server:write`, and `shell_enabled` of the server.',
     },
     listServerSsh: {
       says: 'Lists the certificates that were issued for a server, newest first, page by page: holder, purpose, expiry. No key material is kept.',
@@ -17,6 +17,10 @@ export const SSH: Glossary = {
       says: 'Revokes a certificate and ends its sessions; the server confirms within seconds if it is connected. 202 means that the revocation is on its way.',
       also: 'Certificates of other people need the permission `server:write`.',
       answer: { status: 'revoked', revoked_at: '2026-11-15T09:15:00Z', revoke_reason: 'revoked' },
+    },
+    listSshSessions: {
+      says: 'Lists your certificates that can begin a session now, or hold an open one, on all servers, newest first; at most 500, on one page. Revoke one by its `serial` to end its sessions.',
+      also: '`everyone=true` needs the permission `audit:read`.',
     },
     listSshHostCa: {
       says: 'Lists the keys to trust as `@cert-authority` in a `known_hosts` file; two during a rotation.',
@@ -46,7 +50,7 @@ export const SSH: Glossary = {
       'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIExampleExampleExampleExampleExampleExampl ada',
     ],
     purpose: [
-      '`logs` and `artifact` read those of an environment; `shell` runs commands. A request without it asks for `shell`.',
+      '`logs` and `artifact` read those of an environment, `shell` runs commands, `forward` opens a port, `copy` copies files. A request without it asks for `shell`.',
       'shell',
     ],
     'SshCertificateRequest.environment_id': [
@@ -112,6 +116,21 @@ export const SSH: Glossary = {
       'Why access ended: `revoked`, `member_removed`, `environment_moved` …; null: it did not.',
       null,
     ],
+
+    'listSshSessions.everyone': [
+      '`true` lists those of everyone, in the organizations whose audit log you may read.',
+      'true',
+    ],
+    'LiveSshAccess.server': ['The server that the certificate is for.'],
+    'LiveSshAccess.environment': [
+      'The identifier of its environment; null: the whole server.',
+      'pr-42',
+    ],
+    'LiveSshAccess.sessions': [
+      'Sessions that are open now, as the agent reported them; empty: none.',
+    ],
+    'sessions.verb': ['What the session does, and where.', 'forward db:5432'],
+    'sessions.started_at': ['When it began, by the server’s clock.', '2026-11-15T09:12:40Z'],
 
     'SshHostAuthority.public_key': ['One line for a `known_hosts` file.', HOST_KEY],
     'SshAuthority.id': ['Counts the authorities of the installation.', 2],
