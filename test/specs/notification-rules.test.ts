@@ -1,17 +1,27 @@
 // Which notifications are sent, in which form, by whom they are managed, and what leaves no trace. On both databases,
 // against real receivers.
-import type { Channel, ChannelMade } from '@berth/shared/api'
+import type { Channel, ChannelMade, Task } from '@berth/shared/api'
+import { ActionSchema } from '@berth/shared/wire'
+import { create } from '@bufbuild/protobuf'
+import { durationFromMs } from '@bufbuild/protobuf/wkt'
 import { Webhook } from 'standardwebhooks'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { change } from '../../control-plane/src/app/core/transaction.ts'
+import { checkAlerts } from '../../control-plane/src/app/installation/alerts.ts'
 import { NOTICES } from '../../control-plane/src/limits/notices.ts'
 import { deleteOldNotices } from '../../control-plane/src/store/notices/notices.ts'
+import { makeHost, sha } from '../fixtures/forge/webhook-sender.ts'
 import { makePerson } from '../fixtures/platform/dashboard-client.ts'
 import { ENGINES } from '../fixtures/platform/engines.ts'
 import { NoticeFixture } from '../fixtures/platform/notices.ts'
 import { until } from '../fixtures/server/installation.ts'
 
 const DAY = 86_400_000
+const SEED = create(ActionSchema, {
+  name: 'seed',
+  title: 'Load demo data',
+  timeout: durationFromMs(600_000),
+})
 
 describe.each(ENGINES)('rules and channels on %s', (engine) => {
   let f: NoticeFixture
@@ -54,8 +64,8 @@ describe.each(ENGINES)('rules and channels on %s', (engine) => {
     expect(mine.body.map(({ name }) => name)).toEqual(['hook'])
   })
 
-  test('a deployment that is queued while its server is offline waits; a failed action is told', async () => {
-    const made = await f.makeHook(['deployment.waiting', 'task.failed'])
+  test('a deployment that is queued while its server is offline waits, and is told', async () => {
+    const made = await f.makeHook(['deployment.waiting'])
     f.platform.killAgent()
     await until('the server to be away', async () => {
       const { body } = await f.platform.cp.call('GET', `/api/servers/${f.platform.serverId}`)
@@ -72,6 +82,52 @@ describe.each(ENGINES)('rules and channels on %s', (engine) => {
       },
     })
     await f.settledAs(made.id, 'delivered')
+  })
+
+  test('a fork that needs approval, a failed action, and an environment that is degraded and recovers are told', async () => {
+    const made = await f.makeHook([
+      'approval.needed',
+      'task.failed',
+      'environment.degraded',
+      'environment.recovered',
+    ])
+    const { cp, executor, serverId } = f.platform
+    const host = await makeHost(cp, serverId, { default_recipe: 'docker' })
+    await host.opened({ number: 51, head: sha(1), branch: 'main', fork: 9_001, author: 'mallory' })
+    await f.settledAs(made.id, 'delivered', 1)
+
+    executor.script = (attempt) => {
+      attempt.emit({ case: 'actions', value: { actions: [SEED] } })
+      attempt.succeed()
+    }
+    await f.deploy()
+    executor.script = (attempt) => attempt.fail('The table is locked.')
+    const path = `/api/environments/${f.environment.id}/actions/seed/tasks`
+    const { body } = await cp.call<Task>('POST', path)
+    await f.platform.settled(body.id)
+    await f.settledAs(made.id, 'delivered', 2)
+
+    const observe = async (reason: string | null): Promise<void> => {
+      const { id, deployedFence } = await f.ctx.db
+        .selectFrom('environments')
+        .select(['id', 'deployedFence'])
+        .where('id', '=', f.environment.id)
+        .executeTakeFirstOrThrow()
+      const seen = { fence: deployedFence, commit: null, reason, services: [] }
+      const observed = JSON.stringify(seen)
+      await f.ctx.db.updateTable('environments').set({ observed }).where('id', '=', id).execute()
+      await checkAlerts(f.ctx)
+    }
+    await observe('web is unhealthy: GET /up answered 500 three times in a row.')
+    await f.settledAs(made.id, 'delivered', 3)
+    await observe(null)
+    await f.settledAs(made.id, 'delivered', 4)
+    expect(f.hook.got.map(({ body }) => [body.type, body.data.title])).toEqual([
+      ['approval.needed', expect.stringContaining('#51')],
+      ['task.failed', expect.stringContaining('seed')],
+      ['environment.degraded', expect.stringContaining('shop / main')],
+      ['environment.recovered', expect.stringContaining('shop / main')],
+    ])
   })
 
   test('each chat gets its own form, and text from a repository can neither ping nor format', async () => {
@@ -260,37 +316,5 @@ describe.each(ENGINES)('rules and channels on %s', (engine) => {
     await deleteOldNotices(f.ctx.db, { before: f.ctx.clock.now() + 1, keep: 5 })
     expect(await f.ledger(made.id, '?status=skipped')).toEqual([])
     expect((await f.channel(made.id)).waiting).toBe(NOTICES.waiting)
-  })
-
-  test('the OpenAPI document has a sentence and an example for every field and parameter', async () => {
-    interface Described {
-      description?: string
-      examples?: unknown[]
-    }
-    const { body } = await f.platform.cp.call<{
-      components: { schemas: Record<string, { properties: Record<string, Described> }> }
-      paths: Record<
-        string,
-        Record<string, { parameters?: (Described & { name?: string; schema?: Described })[] }>
-      >
-    }>('GET', '/api/openapi.json')
-    const names = [
-      'Channel',
-      'ChannelMade',
-      'ChannelCreate',
-      'Notification',
-      'PublicEvent',
-      'TaskDiagnostics',
-    ]
-    const silent = names.flatMap((name) =>
-      Object.entries(body.components.schemas[name]?.properties ?? { missing: {} })
-        .filter(([, one]) => !one.description || !one.examples)
-        .map(([field]) => `${name}.${field}`),
-    )
-    expect(silent).toEqual([])
-    const asked = body.paths['/api/events']?.get?.parameters ?? []
-    const named = asked.filter(({ name }) => name !== undefined)
-    expect(named.length).toBeGreaterThanOrEqual(5)
-    expect(named.filter((one) => !(one.description ?? one.schema?.description))).toEqual([])
   })
 })

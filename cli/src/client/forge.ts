@@ -1,24 +1,15 @@
 // Connections to forges, through which the control plane installs deploy keys and webhooks. A control plane that knows
 // none of this answers 404, which means "not connected".
-import { z } from 'zod'
+import { ForgeConnection, ProjectForge } from '@berth/shared/api'
+import type { z } from 'zod'
 import type { Api } from './api.ts'
 import { ApiFailure } from './problem.ts'
 
-const Connection = z.object({ id: z.int(), provider: z.string(), api_url: z.string() })
+const Connection = ForgeConnection.pick({ id: true, provider: true, api_url: true })
 type Connection = z.infer<typeof Connection>
 
-const ProjectForge = z.object({
-  connected: z.boolean(),
-  checks: z.array(
-    z.object({
-      name: z.string(),
-      status: z.enum(['ok', 'failed', 'unknown']),
-      message: z.string(),
-      permission: z.string().nullable(),
-    }),
-  ),
-})
-export type ProjectForge = z.infer<typeof ProjectForge>
+const Connected = ProjectForge.pick({ connected: true, checks: true })
+type Connected = z.infer<typeof Connected>
 
 const isUnknown = (error: unknown): boolean => error instanceof ApiFailure && error.status === 404
 const REFUSED = [409, 422]
@@ -38,17 +29,17 @@ export async function connectForge(
   api: Api,
   project: { id: number; organization_id: number },
   host: string,
-): Promise<ProjectForge | null> {
+): Promise<Connected | null> {
   const path = `/api/projects/${project.id}/forge`
   try {
-    const now = await api.get(path, ProjectForge)
+    const now = await api.get(path, Connected)
     if (now.value.connected) return now.value
     const list = `/api/organizations/${project.organization_id}/forges`
     const { items } = await api.list(list, Connection)
     for (const { id } of fittingConnections(items, host)) {
       try {
         const body = { connection_id: id }
-        return (await api.change('PUT', path, ProjectForge, { body, expect: 200 })).value
+        return (await api.change('PUT', path, Connected, { body, expect: 200 })).value
       } catch (error) {
         const isAnother = error instanceof ApiFailure && REFUSED.includes(error.status ?? 0)
         if (!isAnother) throw error

@@ -92,8 +92,9 @@ export async function ensureReadable(
   const { host, path } = placeOf(project)
   const forge = await connectForge(api, project, host)
   if (forge) {
-    await done(context, `Deploy key and webhook are installed at ${host}`)
-    for (const one of forge.checks.filter(({ status }) => status === 'failed')) {
+    const failed = forge.checks.filter(({ status }) => status === 'failed')
+    if (failed.length === 0) await done(context, `Deploy key and webhook are installed at ${host}`)
+    for (const one of failed) {
       const permission = one.permission === null ? '' : ` (permission: ${one.permission})`
       await context.screen.warn(`${one.name}: ${one.message}${permission}`)
     }
