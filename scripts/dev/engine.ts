@@ -3,7 +3,7 @@
 import { execFileSync } from 'node:child_process'
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { freeOctet, type KeptEngine, startDockerEngine } from '../../test/fixtures/docker/engine.ts'
+import { freeOctet, type KeptEngine, startDockerEngine } from '../docker-engine.ts'
 
 const FORWARD = '/proc/sys/net/ipv4/ip_forward'
 

@@ -3,9 +3,9 @@
 // must lose requests here, or it would not notice a loss anywhere. The peer is kamal-proxy, which drains.
 import { randomBytes } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
+import { callEngine } from '../../scripts/docker-engine.ts'
 import { APP_PORT } from '../fixtures/docker/app.ts'
 import type { DockerFixture } from '../fixtures/docker/docker-fixture.ts'
-import { callEngine } from '../fixtures/docker/engine.ts'
 import { until } from '../fixtures/server/installation.ts'
 import { freePort } from '../fixtures/server/installation-docker.ts'
 import { FULL_LOAD, printReport } from './cutover.ts'

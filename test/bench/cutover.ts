@@ -11,6 +11,7 @@ import { readFileSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Environment } from '@berth/shared/api'
 import { listProcesses } from '../../agent/src/machine/process/processes.ts'
+import { callEngine } from '../../scripts/docker-engine.ts'
 import { proxyPid } from '../chaos/docker-faults.ts'
 import { APP_PORT, manualApp, nodeApp } from '../fixtures/docker/app.ts'
 import {
@@ -19,7 +20,6 @@ import {
   dockerEnvironment,
   openDockerFixture,
 } from '../fixtures/docker/docker-fixture.ts'
-import { callEngine } from '../fixtures/docker/engine.ts'
 import { Fixture, until } from '../fixtures/server/installation.ts'
 import { freePort } from '../fixtures/server/installation-docker.ts'
 import { controlCutover, peerCutover } from './cutover-control.ts'

@@ -13,13 +13,13 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import type { Task } from '@berth/shared/api'
 import { AGENT_ENV, AGENT_FLAGS } from '../../scripts/agent-flags.ts'
+import { callEngine } from '../../scripts/docker-engine.ts'
 import { APP_PORT, smallApp } from '../fixtures/docker/app.ts'
 import {
   type DockerFixture,
   dockerEnvironment,
   openDockerFixture,
 } from '../fixtures/docker/docker-fixture.ts'
-import { callEngine } from '../fixtures/docker/engine.ts'
 import { freePort } from '../fixtures/server/installation-docker.ts'
 import { packaged } from './agent.ts'
 import { percentile, round } from './figures.ts'

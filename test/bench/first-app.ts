@@ -16,7 +16,7 @@ import {
 import { request } from 'node:http'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { startDockerEngine } from '../fixtures/docker/engine.ts'
+import { startDockerEngine } from '../../scripts/docker-engine.ts'
 import { makePythonStandIn, makeStandIns } from '../fixtures/docker/images.ts'
 import { locate } from '../fixtures/platform/components.ts'
 import { until } from '../fixtures/server/installation.ts'

@@ -1,7 +1,7 @@
 // Objects on an engine that do not belong to Berth: containers, images (also nameless ones, which a global prune would
 // remove), a volume with data, a network, and those of another agent. A snapshot shows whether any of them changed.
 import { randomBytes } from 'node:crypto'
-import { callEngine } from '../fixtures/docker/engine.ts'
+import { callEngine } from '../../scripts/docker-engine.ts'
 import { BUSYBOX_IMAGE } from '../fixtures/docker/images.ts'
 
 const OTHER_AGENT = { 'dev.berth.agent': 'another-agent', 'dev.berth.environment': '1' }

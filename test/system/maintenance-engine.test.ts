@@ -11,7 +11,7 @@ import { findBuildOrphans } from '../../agent/src/machine/process/build-orphans.
 import { hasMarker, listProcesses } from '../../agent/src/machine/process/processes.ts'
 import { Observations } from '../../agent/src/maintenance/observations.ts'
 import { collectCache, isEngineExclusive } from '../../agent/src/resources/cache.ts'
-import { type DockerEngine, startDockerEngine } from '../fixtures/docker/engine.ts'
+import { type DockerEngine, startDockerEngine } from '../../scripts/docker-engine.ts'
 import { BUSYBOX_IMAGE, makeBusyboxImage } from '../fixtures/docker/images.ts'
 import { dockerEngine, locate } from '../fixtures/platform/components.ts'
 import { eventually } from '../fixtures/server/deployment.ts'

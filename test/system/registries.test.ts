@@ -3,7 +3,7 @@
 import { randomBytes } from 'node:crypto'
 import { AttemptState, FailureCode } from '@berth/shared/wire'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { callEngine } from '../fixtures/docker/engine.ts'
+import { callEngine } from '../../scripts/docker-engine.ts'
 import { startRegistry, type TestRegistry } from '../fixtures/docker/registry.ts'
 import { DockerHost, httpd } from '../fixtures/docker/server.ts'
 import { dockerEngine, missing } from '../fixtures/platform/components.ts'

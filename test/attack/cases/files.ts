@@ -1,7 +1,7 @@
 // The repository's service file, output that contains secrets, artifacts, static files and images.
 import { execFileSync } from 'node:child_process'
 import type { Artifact, Task } from '@berth/shared/api'
-import { callEngine } from '../../fixtures/docker/engine.ts'
+import { callEngine } from '../../../scripts/docker-engine.ts'
 import { NODE_IMAGE } from '../../fixtures/docker/images.ts'
 import { type Case, found, must } from '../case.ts'
 import { type AttackedInstallation, CANARY, dockerFiles, type Target } from '../target.ts'

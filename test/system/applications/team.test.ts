@@ -3,7 +3,7 @@
 import { randomBytes } from 'node:crypto'
 import type { Action, ScheduledRun, Task } from '@berth/shared/api'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { callEngine } from '../../fixtures/docker/engine.ts'
+import { callEngine } from '../../../scripts/docker-engine.ts'
 import {
   BUSYBOX_IMAGE,
   makeNodeImage,
