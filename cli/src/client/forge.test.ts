@@ -1,3 +1,4 @@
+import type { Provider } from '@berth/shared'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { testIo } from '../testing/io.ts'
 import { type Peer, problem, startPeer } from '../testing/peer.ts'
@@ -12,7 +13,7 @@ afterEach(() => peer.stop())
 
 const open = () =>
   createApi({ baseUrl: peer.url, token: 't', organizationId: null, io: testIo(), debug: false })
-const connection = (id: number, provider: string, api_url: string) => ({ id, provider, api_url })
+const connection = (id: number, provider: Provider, api_url: string) => ({ id, provider, api_url })
 const GITHUB = connection(1, 'github', 'https://api.github.com')
 const OWN = connection(2, 'forgejo', 'https://code.example.com/api/v1')
 const PROJECT = { id: 12, organization_id: 3 }
