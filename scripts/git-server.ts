@@ -47,7 +47,7 @@ export function answerGit(
   const url = new URL(request.url ?? '/', 'http://127.0.0.1')
   const settings = Object.entries({
     'safe.directory': '*', // the repositories belong to the current user, or to a test's user
-    'http.receivepack': String(write),
+    ...(write ? { 'http.receivepack': 'true' } : {}), // otherwise the repository decides
     ...config,
   })
   const child = spawn('git', ['http-backend'], {

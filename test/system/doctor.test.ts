@@ -179,7 +179,7 @@ describe('the data folder', () => {
       disk.fill()
       const config = plain({ BERTH_DATA_DIR: disk.folder })
       expect(about(await examine(config), 'disk')).toEqual([
-        'problem: 0 MiB of 16 MiB are free, so writes fail soon',
+        'problem: 0 KiB of 16 MiB are free, so writes fail soon',
       ])
       execFileSync('mount', ['-o', 'remount,ro', disk.folder])
       expect(about(await examine(config), 'data folder')).toEqual([
