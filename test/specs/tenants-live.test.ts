@@ -125,6 +125,9 @@ describe.each(ENGINES)("tenants at the dashboard's gateway on %s", (engine) => {
       const open = [...(await fresh.execute()), ...(await unsent.execute())]
       return open.length === 0 || undefined
     })
+    // no receiver is there, so notifications of these alerts would be tried again and again
+    await db.updateTable('noticeChannels').set({ brokenAt: 1 }).execute()
+    await db.updateTable('notices').set({ status: 'skipped' }).execute()
     const before = await snapshot(db, engine)
     let compared = 0
     for (const o of organizations)
