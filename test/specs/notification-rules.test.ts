@@ -123,8 +123,8 @@ describe.each(ENGINES)('rules and channels on %s', (engine) => {
     await observe(null)
     await f.settledAs(made.id, 'delivered', 4)
     expect(f.hook.got.map(({ body }) => [body.type, body.data.title])).toEqual([
-      ['approval.needed', expect.stringContaining('#51')],
-      ['task.failed', expect.stringContaining('seed')],
+      ['approval.needed', 'preview / pull request 51: waits for approval'],
+      ['task.failed', 'shop / main: action seed failed'],
       ['environment.degraded', expect.stringContaining('shop / main')],
       ['environment.recovered', expect.stringContaining('shop / main')],
     ])
