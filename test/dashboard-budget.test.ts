@@ -6,7 +6,8 @@ import { expect, test } from 'vitest'
 import { dashboardDist } from '../scripts/build-dashboard.ts'
 
 const kB = 1_000
-const BUDGET = { firstLoad: 135 * kB, all: 220 * kB, css: 12 * kB, taskPage: 25 * kB }
+// `all` was 220 before variables at levels, forges and notifications had pages; no visit loads all of them
+const BUDGET = { firstLoad: 135 * kB, all: 240 * kB, css: 12 * kB, taskPage: 25 * kB }
 const assets = join(dashboardDist, 'assets')
 
 const weigh = (text: string): number => gzipSync(text, { level: 9 }).length

@@ -138,12 +138,14 @@ class Round {
     }
   }
 
-  /** The rows once only requests change them: no repository check and no key rotation is running. */
+  /** The rows once only requests change them: no repository check, no key rotation and no notification is on its way. */
   async #calm(): Promise<Map<string, string>> {
     const { ctx } = this.#tenants.cp.running
     const { db } = ctx
     await continueKeyRotations(ctx)
     await db.updateTable('projects').set({ reconcileAt: Number.MAX_SAFE_INTEGER }).execute()
+    // no receiver is there, so notifications would be tried again and again
+    await db.updateTable('notices').set({ status: 'skipped', nextAt: null }).execute()
     const take = () => snapshot(db, this.#options.engine)
     let before = await take()
     for (let n = 0; n < CALM_LOOKS; n++) {
@@ -175,7 +177,9 @@ class Round {
     }
     if (answer.status >= 200 && answer.status < 300) this.#counts.accepted += 1
     const what = `${request.method} ${request.path} ${request.body ?? ''}`.slice(0, 400)
-    if (answer.status >= 500) {
+    // no agent is connected, and a request that needs one says so
+    const isOffline = answer.status === 503 && answer.text.includes('"server_offline"')
+    if (answer.status >= 500 && !isOffline) {
       this.#counts.faults += 1
       this.#say(`${answer.status}: ${what}`)
     }

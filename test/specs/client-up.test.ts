@@ -285,7 +285,10 @@ describe('without a terminal', () => {
       const none = await up(folder, ['--yes'])
       expect([none.code, none.err]).toEqual([2, expect.stringContaining('has no remote')])
       const wrong = await up(folder, ['--domain', 'Not A Domain'])
-      expect([wrong.code, wrong.err]).toEqual([2, expect.stringContaining('--domain must be a host name')])
+      expect([wrong.code, wrong.err]).toEqual([
+        2,
+        expect.stringContaining('--domain must be a host name'),
+      ])
     } finally {
       rmSync(folder, { recursive: true, force: true })
     }
