@@ -16,6 +16,7 @@ import {
 import { type Host, makeHost } from '../fixtures/forge/webhook-sender.ts'
 import { TestControlPlane } from '../fixtures/platform/control-plane.ts'
 import type { EngineName } from '../fixtures/platform/engines.ts'
+import { until } from '../fixtures/server/installation.ts'
 
 export interface WebhookFuzz {
   requests: number
@@ -40,6 +41,8 @@ export interface WebhookCounts {
 
 const SHOWN = 5
 const PARSED_PER_REQUEST = 20
+/** More than a busy machine needs. */
+const DECISIONS_MS = 30_000
 const CHUNK = 200
 
 const HOSTILE: unknown[] = [
@@ -211,11 +214,16 @@ export async function fuzzWebhooks(o: WebhookFuzz): Promise<WebhookCounts> {
     }
     await cp.advance(120_000)
     const { db } = cp.running.ctx
-    const left = await db
-      .selectFrom('deliveries')
-      .select('id')
-      .where((e) => e.or([e('decidedAt', 'is', null), e('outcome', '=', 'error')]))
-      .execute()
+    const listLeft = () =>
+      db
+        .selectFrom('deliveries')
+        .select('id')
+        .where((e) => e.or([e('decidedAt', 'is', null), e('outcome', '=', 'error')]))
+        .execute()
+    // the queue decides in the background
+    const isOver = async () => (await listLeft()).length === 0 || undefined
+    if (!o.planted) await until('every decision', isOver, DECISIONS_MS).catch(() => undefined)
+    const left = await listLeft()
     counts.undecided = left.length
     if (left.length > 0) o.say(`deliveries without a decision: ${left.map((r) => r.id).join(', ')}`)
   } finally {
