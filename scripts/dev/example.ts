@@ -99,17 +99,22 @@ export async function deployExample(
   if (project.repo_url !== repository) {
     await api.patch(`/api/projects/${project.id}`, { repo_url: repository })
   }
-  await api.put(`/api/projects/${project.id}/forge`, {
-    provider: 'gitea',
-    api_url: `${forge.url}/api/v1`,
-    token: forge.token,
-  })
+  await connectForge(api, project.id, forge)
   const path = `/api/projects/${project.id}/environments`
   const known = (await api.get<Environment[]>(path)).find((e) => e.identifier === 'main')
   const wanted = { identifier: 'main', branch: 'main' }
   const environment = known ?? (await api.post<Environment>(path, wanted))
   if (environment.deployed === null) await deploy(api, environment.id)
   return api.get<Environment>(`/api/environments/${environment.id}`)
+}
+
+/** Once: a connection makes a test delivery and waits for it. */
+async function connectForge(api: Api, projectId: number, forge: Forge): Promise<void> {
+  const path = `/api/projects/${projectId}/forge`
+  const api_url = `${forge.url}/api/v1`
+  const now = await api.get<{ connection: { api_url: string } | null }>(path)
+  if (now.connection?.api_url === api_url) return
+  await api.put(path, { provider: 'gitea', api_url, token: forge.token })
 }
 
 async function deploy(api: Api, environmentId: number): Promise<void> {
