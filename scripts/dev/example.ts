@@ -8,7 +8,7 @@ import { root } from './server.ts'
 const DEADLINE_MS = 120_000
 const POLL_MS = 150
 /** Each poll issues a certificate. */
-const SSH_POLL_MS = 1_000
+const SSH_POLL_MS = 400
 
 export async function until<T>(
   what: string,

@@ -1,5 +1,6 @@
 // The session as a pure state machine: order, deadlines, epochs, versions, goodbyes. No network, no timers.
 
+import { SESSION } from '@berth/shared'
 import { AssignmentsSchema, Desired, GoodbyeReason, ServerMessageSchema } from '@berth/shared/wire'
 import { create, type MessageInitShape } from '@bufbuild/protobuf'
 import { durationFromMs } from '@bufbuild/protobuf/wkt'
@@ -114,6 +115,10 @@ test('silence for the session timeout ends it; any message is life', () => {
   expect(stepSession(alive, TICK, 49_999).state.phase).toBe('active')
   const { effects } = stepSession(alive, TICK, 50_000)
   expect(effects).toMatchObject([{ do: 'end', end: { activeMs: 49_997 } }])
+})
+
+test('the first heartbeat is early, because facts of the start go with it', () => {
+  expect(active().heartbeatAt).toBe(SESSION.firstHeartbeatMs + 2)
 })
 
 test("heartbeats keep the server's interval, also a changed one", () => {

@@ -223,7 +223,8 @@ function welcome(s: SessionState, w: Welcome, epoch: bigint, now: number): Step 
       epoch,
       heartbeatMs,
       timeoutMs,
-      heartbeatAt: now + heartbeatMs,
+      // the first one is early: it brings what was found out since the start, such as the port of sshd
+      heartbeatAt: now + Math.min(heartbeatMs, SESSION.firstHeartbeatMs),
     },
     effects: [{ do: 'welcome', welcome: w }],
   }

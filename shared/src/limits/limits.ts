@@ -11,6 +11,8 @@ export const SESSION = {
   completeSetMs: 10 * SECOND,
   keepaliveMs: 20 * SECOND,
   keepaliveTimeoutMs: 10 * SECOND,
+  /** After Welcome; sshd is usually up by then. */
+  firstHeartbeatMs: SECOND,
   heartbeatMinMs: 10 * SECOND,
   heartbeatMaxMs: 20 * SECOND,
   /** Heartbeats per second that the control plane accepts in total. */
