@@ -11,7 +11,7 @@ export interface GitServer {
 }
 
 /** What a request may do beyond reading. */
-export interface GitAccess {
+interface GitAccess {
   /** Allows a push. */
   write?: boolean
   /** Settings of git for this request. */

@@ -7,7 +7,7 @@ import { freeOctet, type KeptEngine, startDockerEngine } from '../docker-engine.
 
 const FORWARD = '/proc/sys/net/ipv4/ip_forward'
 
-export interface PrivateEngine {
+interface PrivateEngine {
   socket: string
   pool: string
   stop(): Promise<void>

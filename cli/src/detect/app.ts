@@ -2,7 +2,7 @@
 import type { Recipe } from '@berth/shared'
 
 /** A variable without which it does not start. */
-export interface NeededVariable {
+interface NeededVariable {
   key: string
   services: string[]
   reason: string

@@ -44,7 +44,7 @@ function readPackage(text: string): Package | null {
 /** Versions that have an image and still get fixes; the last is the default. */
 const VERSIONS = ['20', '22', '24', '26', '24']
 
-export function nodeVersion(look: Look, engine: string): { version: string; named: boolean } {
+function nodeVersion(look: Look, engine: string): { version: string; named: boolean } {
   for (const text of [textOf(look, '.nvmrc'), textOf(look, '.node-version'), engine]) {
     const major = /(\d{2})/.exec(text)?.[1]
     if (major !== undefined && VERSIONS.includes(major)) return { version: major, named: true }

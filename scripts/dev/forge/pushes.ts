@@ -8,7 +8,7 @@ export interface Change {
   after: string | null
 }
 
-export type PullAction = 'opened' | 'synchronized' | 'closed'
+type PullAction = 'opened' | 'synchronized' | 'closed'
 
 export type ForgeEvent =
   | { kind: 'push'; change: Change }

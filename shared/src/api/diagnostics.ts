@@ -9,6 +9,18 @@ import { Failure } from './task.ts'
 export const Hint = z.object({ code: z.string(), message: z.string() })
 export type Hint = z.infer<typeof Hint>
 
+/** What a step wrote, and what it means. */
+const OUTPUT = {
+  failure: Failure.nullable(),
+  output: z.string().nullable(),
+  output_first_line: z.int().nullable(),
+  output_last_line: z.int().nullable(),
+  output_truncated: z.boolean(),
+  /** False if the server has not sent all of it yet; ask again. */
+  output_complete: z.boolean(),
+  hints: z.array(Hint),
+}
+
 export const Diagnostics = z.object({
   environment_id: Id,
   status: z.enum(['failed', 'recovered', 'none']),
@@ -23,14 +35,7 @@ export const Diagnostics = z.object({
       url: z.string(),
     })
     .nullable(),
-  failure: Failure.nullable(),
-  output: z.string().nullable(),
-  output_first_line: z.int().nullable(),
-  output_last_line: z.int().nullable(),
-  output_truncated: z.boolean(),
-  /** False if the server has not sent all of it yet; ask again. */
-  output_complete: z.boolean(),
-  hints: z.array(Hint),
+  ...OUTPUT,
   since_last_success: z
     .object({
       task_id: Id,
@@ -52,13 +57,7 @@ export const TaskDiagnostics = z.object({
   status: z.enum(TASK_STATUSES),
   summary: z.string(),
   step: z.object({ id: z.string(), title: z.string(), phase: z.string() }).nullable(),
-  failure: Failure.nullable(),
-  output: z.string().nullable(),
-  output_first_line: z.int().nullable(),
-  output_last_line: z.int().nullable(),
-  output_truncated: z.boolean(),
-  output_complete: z.boolean(),
-  hints: z.array(Hint),
+  ...OUTPUT,
   since_last_success: Diagnostics.shape.since_last_success,
   log_url: z.string(),
   web_url: z.string(),

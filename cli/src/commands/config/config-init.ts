@@ -98,7 +98,7 @@ async function readConversion(context: Context, asked: string | true): Promise<D
 }
 
 /** What the user has to set, and what did not get into the files. */
-export async function reportDraft({ screen }: Context, draft: Draft): Promise<void> {
+async function reportDraft({ screen }: Context, draft: Draft): Promise<void> {
   const note = (text: string): Promise<void> => screen.note(cleanText(text))
   if (draft.variables.length > 0) {
     await note('Set these variables before the first deployment; no value is in the file:')

@@ -15,7 +15,7 @@ import { endLogin } from './login.ts'
 const hostOf = (url: string): string => new URL(url).host
 
 /** By address, or by its hostname where only one has it. */
-export function matchContext(word: string, stored: Credentials): string {
+function matchContext(word: string, stored: Credentials): string {
   const urls = Object.keys(stored)
   const bare = word.replace(/\/+$/, '')
   const found = urls.filter((url) => url === bare || hostOf(url) === bare)

@@ -31,7 +31,7 @@ interface CopyOptions {
 const FORM = 'berth copy web:/data/uploads ./uploads, or berth copy ./seed.sql db:/tmp/'
 
 /** `web:/data` and `:/data` are on the server; on Windows, `C:\…` is not. PURE. */
-export function parsePlace(word: string, platform: NodeJS.Platform): string | Remote {
+function parsePlace(word: string, platform: NodeJS.Platform): string | Remote {
   const [, service, path] = /^([^:/\\.][^:/\\]*)?:(.*)$/s.exec(word) ?? []
   if (path === undefined || (platform === 'win32' && service?.length === 1)) return word
   if (service !== undefined) parseServices([service])

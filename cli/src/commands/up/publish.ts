@@ -10,7 +10,7 @@ import { writeWhole } from '../config/folder.ts'
 import { askYes, mayAsk } from '../prompt.ts'
 import type { Plan } from './plan.ts'
 
-export interface Published {
+interface Published {
   /** Files that were written. */
   files: string[]
   pushed: boolean

@@ -10,13 +10,13 @@ import {
   roleIn,
   SCOPE_OF,
 } from '../../domain/core/access.ts'
-import { findTask, type Task } from '../../store/deployments/tasks.ts'
+import { findTask } from '../../store/deployments/tasks.ts'
 import type { Db } from '../../store/engine/db.ts'
-import { type Backup, findBackup } from '../../store/environments/backups.ts'
+import { findBackup } from '../../store/environments/backups.ts'
 import { type Environment, findEnvironment } from '../../store/environments/environments.ts'
 import { type ForgeConnection, findConnection } from '../../store/forges/connections.ts'
-import { type Channel, findChannel } from '../../store/notices/channels.ts'
-import { findNotice, type NoticeRow } from '../../store/notices/notices.ts'
+import { findChannel } from '../../store/notices/channels.ts'
+import { findNotice } from '../../store/notices/notices.ts'
 import { listUserNames } from '../../store/people/people.ts'
 import { findProject, type Project } from '../../store/projects/projects.ts'
 import { findServer, listServersById, type Server } from '../../store/servers/servers.ts'
@@ -80,12 +80,13 @@ function allowed<T extends { organizationId: number }>(
   return row
 }
 
-export const loadServer = async (
-  db: Db,
-  caller: Caller,
-  id: number,
-  permission: Permission,
-): Promise<Server> => allowed(await findServer(db, id), caller, permission)
+/** A row by its id, as far as the caller may see it and use it in this way. */
+const loadWith =
+  <T extends { organizationId: number }>(find: (db: Db, id: number) => Promise<T | undefined>) =>
+  async (db: Db, caller: Caller, id: number, permission: Permission): Promise<T> =>
+    allowed(await find(db, id), caller, permission)
+
+export const loadServer = loadWith(findServer)
 
 /**
  * For what every organization with a place on the server may see. `isShared`: the caller's organization is a guest
@@ -130,12 +131,7 @@ export async function filterUsableServers(
     .map(({ id }) => id)
 }
 
-export const loadProject = async (
-  db: Db,
-  caller: Caller,
-  id: number,
-  permission: Permission,
-): Promise<Project> => allowed(await findProject(db, id), caller, permission)
+export const loadProject = loadWith(findProject)
 
 /** For actions of the project's owner and the owners of its organization; a token also needs the scope for projects. */
 export async function loadOwnedProject(db: Db, caller: Caller, id: number): Promise<Project> {
@@ -157,33 +153,10 @@ export async function loadOwnedProject(db: Db, caller: Caller, id: number): Prom
   )
 }
 
-export const loadEnvironment = async (
-  db: Db,
-  caller: Caller,
-  id: number,
-  permission: Permission,
-): Promise<Environment> => allowed(await findEnvironment(db, id), caller, permission)
-
-export const loadTask = async (
-  db: Db,
-  caller: Caller,
-  id: number,
-  permission: Permission,
-): Promise<Task> => allowed(await findTask(db, id), caller, permission)
-
-export const loadBackup = async (
-  db: Db,
-  caller: Caller,
-  id: number,
-  permission: Permission,
-): Promise<Backup> => allowed(await findBackup(db, id), caller, permission)
-
-export const loadForgeConnection = async (
-  db: Db,
-  caller: Caller,
-  id: number,
-  permission: Permission,
-): Promise<ForgeConnection> => allowed(await findConnection(db, id), caller, permission)
+export const loadEnvironment = loadWith(findEnvironment)
+export const loadTask = loadWith(findTask)
+export const loadBackup = loadWith(findBackup)
+export const loadForgeConnection = loadWith(findConnection)
 
 /** A connection to a forge that projects of this organization may use. */
 export async function findUsableConnection(
@@ -195,19 +168,8 @@ export async function findUsableConnection(
   return found?.organizationId === organizationId ? found : undefined
 }
 
-export const loadChannel = async (
-  db: Db,
-  caller: Caller,
-  id: number,
-  permission: Permission,
-): Promise<Channel> => allowed(await findChannel(db, id), caller, permission)
-
-export const loadNotice = async (
-  db: Db,
-  caller: Caller,
-  id: number,
-  permission: Permission,
-): Promise<NoticeRow> => allowed(await findNotice(db, id), caller, permission)
+export const loadChannel = loadWith(findChannel)
+export const loadNotice = loadWith(findNotice)
 
 /** Organizations whose rows a list may show. */
 export function readableOrganizations(caller: Caller): number[] {

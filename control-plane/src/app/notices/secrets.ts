@@ -7,7 +7,7 @@ import { NOTICES } from '../../limits/notices.ts'
 import type { Channel } from '../../store/notices/channels.ts'
 
 type ChannelRef = Pick<Channel, 'id' | 'organizationId'>
-export type ChannelSecret = 'url' | 'secret' | 'previous'
+type ChannelSecret = 'url' | 'secret' | 'previous'
 
 const COLUMNS: Record<ChannelSecret, string> = {
   url: 'url_sealed',

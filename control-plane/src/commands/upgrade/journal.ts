@@ -47,7 +47,7 @@ export function writeJournal(root: string, journal: Omit<UpgradeJournal, 'by'>):
 }
 
 /** The last upgrade, if it was undone: for the doctor, and for dpkg, which configures a package again and again. */
-export interface Undone {
+interface Undone {
   version: string
   why: string
   at: number

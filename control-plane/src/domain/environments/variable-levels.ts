@@ -17,7 +17,7 @@ export const levelsOf = (type: Reached['type']): readonly VariableLevel[] =>
 /** Levels whose keys can be marked for forks; a fork never has a manual environment. */
 export const FORK_LEVELS: readonly VariableLevel[] = ['project', 'previews']
 
-export interface Leveled {
+interface Leveled {
   key: string
   level: VariableLevel
   /** Marked for forks; an environment's own variables are set for its very code. */

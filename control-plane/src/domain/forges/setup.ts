@@ -1,7 +1,7 @@
 // Judges what a forge has of Berth: the deploy key, the webhook, and whether its deliveries arrive. PURE. Berth knows its
 // own by content (the key, the webhook's address), never by a stored number, so one made by hand counts too.
 
-export const FORGE_CHECKS = ['token', 'repository', 'deploy_key', 'webhook', 'delivery'] as const
+const FORGE_CHECKS = ['token', 'repository', 'deploy_key', 'webhook', 'delivery'] as const
 
 export interface ForgeCheck {
   name: (typeof FORGE_CHECKS)[number]

@@ -6,7 +6,7 @@ import type { Message, Notice, Tone } from './notice.ts'
 const iso = (ms: number): string => new Date(ms).toISOString().replace(/\.\d{3}Z$/, 'Z')
 
 /** The body of an outgoing webhook; docs/guide/notifications.md documents it. */
-export function webhookBody(notice: Notice, message: Message, baseUrl: string): object {
+function webhookBody(notice: Notice, message: Message, baseUrl: string): object {
   const { environment, task, server, project } = notice
   return {
     type: notice.happening,

@@ -10,7 +10,7 @@ interface Rule {
 }
 
 /** What a happening is about, as far as rules ask for it. */
-export interface NoticeSubject {
+interface NoticeSubject {
   projectId: number | null
   /** Empty if it is about no environment. */
   environmentTypes: readonly NoticeEnvironment[]

@@ -67,7 +67,7 @@ export interface ForgeRepository {
 }
 
 /** A deploy key of a repository, as the forge lists it. */
-export interface ForgeKey {
+interface ForgeKey {
   id: string
   /** The OpenSSH line; forges keep or drop its comment. */
   line: string

@@ -8,7 +8,7 @@ import type { NoticesTable } from '../schema.ts'
 
 export type NoticeRow = Selectable<NoticesTable>
 export type NewNotice = Insertable<NoticesTable>
-export type NoticeChange = Updateable<NoticesTable>
+type NoticeChange = Updateable<NoticesTable>
 
 export async function insertNotices(db: Db, rows: NewNotice[]): Promise<number[]> {
   if (rows.length === 0) return []

@@ -33,16 +33,14 @@ interface Target {
   organization_id: number
 }
 
-/** `first`: the connection to propose. */
-export function Forge({
-  project,
-  reason,
-  first,
-}: {
+interface ForgeProps {
   project: Target
   reason: string | undefined
+  /** The connection to propose. */
   first?: number | undefined
-}) {
+}
+
+export function Forge({ project, reason, first }: ForgeProps) {
   const query = useQuery(trpc.forge.ofProject.queryOptions({ project_id: project.id }))
   return (
     <Section title="Forge">
@@ -170,15 +168,7 @@ function Checks({ found }: { found: Found }) {
 }
 
 /** A stored connection of the organization, or a new token. */
-function ConnectForge({
-  project,
-  reason,
-  first,
-}: {
-  project: Target
-  reason: string | undefined
-  first?: number | undefined
-}) {
+function ConnectForge({ project, reason, first }: ForgeProps) {
   const organization_id = project.organization_id
   const query = useQuery(trpc.forge.list.queryOptions({ organization_id }))
   const [chosen, choose] = useState<string>()

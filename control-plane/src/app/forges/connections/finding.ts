@@ -13,7 +13,7 @@ import {
 import { explainRefusal, type ForgeStep } from '../../../forges/clients/setup/permissions.ts'
 import type { ForgePlace } from '../../../forges/forges.ts'
 
-export interface AskedForge {
+interface AskedForge {
   token: string
   provider?: Provider | undefined
   api_url?: string | undefined

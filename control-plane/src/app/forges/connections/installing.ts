@@ -27,7 +27,7 @@ import { change, deliveryTopic } from '../../core/transaction.ts'
 import { flushRefused } from '../rejected-deliveries.ts'
 import { giveWebhookSecret, readWebhookSecrets } from '../webhook-secrets.ts'
 
-export const webhookUrl = (ctx: Context, projectId: number): string =>
+const webhookUrl = (ctx: Context, projectId: number): string =>
   `${ctx.baseUrl}/webhooks/${projectId}`
 
 export interface Looked {

@@ -11,11 +11,11 @@ import {
   type ForgeAccount,
   type ForgeApi,
   ForgeError,
-  type ForgeWebhook,
   type Json,
   type ListedRepository,
   type RepositorySetup,
 } from '../forge.ts'
+import { cloneLink, readWebhook } from './bitbucket-server.ts'
 
 const EVENTS = [
   'repo:push',
@@ -24,17 +24,6 @@ const EVENTS = [
   'pullrequest:fulfilled',
   'pullrequest:rejected',
 ]
-
-function toWebhook(json: Json): ForgeWebhook {
-  const events = Array.isArray(json.events) ? json.events.map(asText) : []
-  return {
-    id: asId(json.uuid),
-    url: asText(json.url),
-    active: json.active === true,
-    sendsEvents: EVENTS.every((event) => events.includes(event)),
-    failure: null,
-  }
-}
 
 /** One page; the address in `next` comes from the forge, so it is only a sign that there is more. */
 async function pageOf(api: ForgeApi, path: string, page: number) {
@@ -61,7 +50,7 @@ export function bitbucketCloudSetup(api: ForgeApi, repository: string): Reposito
     },
     removeKey: (id) => api.remove(one('deploy-keys', id)),
     async listWebhooks() {
-      return (await all('/hooks')).map(toWebhook)
+      return (await all('/hooks')).map((json) => readWebhook(json, json.uuid, EVENTS))
     },
     async putWebhook({ id, url, secret }) {
       const body = { description: 'Berth', url, active: true, secret, events: EVENTS }
@@ -77,19 +66,16 @@ export function bitbucketCloudSetup(api: ForgeApi, repository: string): Reposito
 }
 
 function toListed(json: Json): ListedRepository {
-  const links = asObject(json.links)
-  const clone = (name: string): string =>
-    asText(asList(links.clone).find((one) => one.name === name)?.href)
   return checkedRepository({
     fullName: asText(json.full_name),
     description: asText(json.description),
     isPrivate: typeof json.is_private === 'boolean' ? json.is_private : null,
     isArchived: false,
     defaultBranch: asText(asObject(json.mainbranch).name) || null,
-    webUrl: asText(asObject(links.html).href),
-    sshUrl: clone('ssh'),
+    webUrl: asText(asObject(asObject(json.links).html).href),
+    sshUrl: cloneLink(json, 'ssh'),
     // it holds the name of the account, which a project's address must not
-    httpsUrl: clone('https').replace(/^https:\/\/[^/@]*@/, 'https://'),
+    httpsUrl: cloneLink(json, 'https').replace(/^https:\/\/[^/@]*@/, 'https://'),
     canAdmin: true, // the list has only what this token may set up
     updatedAt: asTime(json.updated_on) || null,
   })

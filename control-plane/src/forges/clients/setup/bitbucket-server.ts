@@ -26,16 +26,21 @@ const EVENTS = [
   'pr:deleted',
 ]
 
-function toWebhook(json: Json): ForgeWebhook {
+/** Both kinds of Bitbucket write webhooks alike, except for the id. */
+export function readWebhook(json: Json, id: unknown, wanted: readonly string[]): ForgeWebhook {
   const events = Array.isArray(json.events) ? json.events.map(asText) : []
   return {
-    id: asId(json.id),
+    id: asId(id),
     url: asText(json.url),
     active: json.active === true,
-    sendsEvents: EVENTS.every((event) => events.includes(event)),
+    sendsEvents: wanted.every((event) => events.includes(event)),
     failure: null,
   }
 }
+
+/** The address of the repository for `ssh`, `http` or `https`. */
+export const cloneLink = (json: Json, name: string): string =>
+  asText(asList(asObject(json.links).clone).find((one) => one.name === name)?.href)
 
 interface Page {
   items: Json[]
@@ -86,7 +91,7 @@ export function bitbucketServerSetup(
     },
     removeKey: (id) => keys.remove(`${repository}/ssh/${encodeURIComponent(id)}`),
     async listWebhooks() {
-      return (await all(api, '/webhooks')).map(toWebhook)
+      return (await all(api, '/webhooks')).map((json) => readWebhook(json, json.id, EVENTS))
     },
     async putWebhook({ id, url, secret }) {
       const body = { name: 'Berth', url, active: true, events: EVENTS, configuration: { secret } }
@@ -102,18 +107,15 @@ export function bitbucketServerSetup(
 }
 
 function toListed(json: Json): ListedRepository {
-  const links = asObject(json.links)
-  const clone = (name: string): string =>
-    asText(asList(links.clone).find((one) => one.name === name)?.href)
   return checkedRepository({
     fullName: `${asText(asObject(json.project).key)}/${asText(json.slug)}`,
     description: asText(json.description),
     isPrivate: typeof json.public === 'boolean' ? !json.public : null,
     isArchived: json.archived === true,
     defaultBranch: null,
-    webUrl: asText(asList(links.self)[0]?.href),
-    sshUrl: clone('ssh'),
-    httpsUrl: clone('http'),
+    webUrl: asText(asList(asObject(json.links).self)[0]?.href),
+    sshUrl: cloneLink(json, 'ssh'),
+    httpsUrl: cloneLink(json, 'http'),
     canAdmin: true, // the list has only what this token may set up
     updatedAt: null,
   })

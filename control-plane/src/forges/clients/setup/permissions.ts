@@ -42,7 +42,7 @@ const PERMISSIONS: Record<ForgeProvider, Permissions> = {
   },
 }
 
-export const permissionFor = (provider: ForgeProvider, step: ForgeStep): string =>
+const permissionFor = (provider: ForgeProvider, step: ForgeStep): string =>
   PERMISSIONS[provider][step]
 
 /** The permission that a refused step lacks; null if the refusal has another reason. */

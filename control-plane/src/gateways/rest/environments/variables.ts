@@ -24,7 +24,6 @@ export function variableRoutes(api: Api, ctx: Context): void {
       config: { needs: 'read' },
       schema: {
         summary: 'Keys that an environment gets, and the level that each comes from',
-        description: 'Values are never returned.',
         params: IdParams,
         querystring: VariablesQuery,
         response: { 200: z.array(Variable) },
@@ -46,7 +45,6 @@ export function variableRoutes(api: Api, ctx: Context): void {
       },
       schema: {
         summary: 'Set, generate or unset variables of an environment, all or none',
-        description: 'Applies to the next deployment. Values are never returned.',
         params: IdParams,
         body: VariablesPatch,
         response: { 200: VariablesPatched },
@@ -63,7 +61,6 @@ export function variableRoutes(api: Api, ctx: Context): void {
       config: { needs: 'read' },
       schema: {
         summary: 'Who changed which variables that reach an environment, newest first',
-        description: 'Reads the audit log, so it goes back 400 days. Values are never returned.',
         params: IdParams,
         querystring: VariableHistoryQuery,
         response: { 200: z.array(VariableChange) },

@@ -36,7 +36,7 @@ function typeOf({ kind }: EventRow): EventType | undefined {
   return type in EVENT_TYPES ? (type as EventType) : undefined
 }
 
-export const serializePublicEvent = (event: LiveEvent): PublicEvent | undefined => {
+const serializePublicEvent = (event: LiveEvent): PublicEvent | undefined => {
   const type = typeOf(event)
   return (
     type && {

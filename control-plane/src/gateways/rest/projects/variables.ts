@@ -27,7 +27,6 @@ export function projectVariableRoutes(api: Api, ctx: Context): void {
       config: { needs: 'read' },
       schema: {
         summary: "Keys of a project's levels, and where nearer ones shadow them",
-        description: 'Values are never returned.',
         params: IdParams,
         querystring: ProjectVariablesQuery,
         response: { 200: z.array(ProjectVariable) },
@@ -49,8 +48,6 @@ export function projectVariableRoutes(api: Api, ctx: Context): void {
       },
       schema: {
         summary: "Set, generate or unset variables of a project's level, all or none",
-        description:
-          'Reaches all environments of the project, all previews or all manual ones. Refused if a protected environment of another owner would get another value.',
         params: IdParams,
         body: ProjectVariablesPatch,
         response: { 200: ProjectVariablesPatched },
@@ -67,7 +64,6 @@ export function projectVariableRoutes(api: Api, ctx: Context): void {
       config: { needs: 'read' },
       schema: {
         summary: 'Who changed which variables of a project and its environments, newest first',
-        description: 'Reads the audit log, so it goes back 400 days. Values are never returned.',
         params: IdParams,
         querystring: ProjectHistoryQuery,
         response: { 200: z.array(VariableChange) },
