@@ -1,6 +1,7 @@
 // The example of `npm start`: creates a project, connects its forge, creates an environment and deploys it, all through
 // the control plane's REST API like any client.
 import { generateKeyPairSync } from 'node:crypto'
+import { request } from 'node:http'
 import { join } from 'node:path'
 import type { Forge } from './forge/forge.ts'
 import { root } from './server.ts'
@@ -9,13 +10,15 @@ const DEADLINE_MS = 120_000
 const POLL_MS = 150
 /** Each poll issues a certificate. */
 const SSH_POLL_MS = 400
+/** Users may have stopped it, or deployed a version that fails: the start goes on. */
+const EXAMPLE_MS = 20_000
 
 export async function until<T>(
   what: string,
   look: () => Promise<T | undefined>,
-  pollMs = POLL_MS,
+  { pollMs = POLL_MS, withinMs = DEADLINE_MS } = {},
 ): Promise<T> {
-  const deadline = Date.now() + DEADLINE_MS
+  const deadline = Date.now() + withinMs
   while (Date.now() < deadline) {
     const found = await look().catch(() => undefined)
     if (found !== undefined) return found
@@ -128,6 +131,26 @@ async function deploy(api: Api, environmentId: number): Promise<void> {
   throw new Error(`task ${task.id} ${task.status}: ${why}`)
 }
 
+/** One that was deployed before comes back some time after its agent. Returns a problem, or undefined. */
+export async function awaitExample(url: string): Promise<string | undefined> {
+  const { host, hostname, port } = new URL(url)
+  // not every system finds an address for a name below localhost
+  const at = hostname.endsWith('.localhost') ? '127.0.0.1' : hostname
+  const look = () =>
+    new Promise<true | undefined>((resolve, reject) => {
+      const sent = request({ host: at, port: port || 80, headers: { host } }, (answer) => {
+        answer.resume()
+        resolve((answer.statusCode ?? 500) < 500 || undefined)
+      })
+      sent.on('error', reject)
+      sent.end()
+    })
+  return until('the example', look, { withinMs: EXAMPLE_MS }).then(
+    () => undefined,
+    () => `the example does not answer at ${url}; deploy it again, as shown below`,
+  )
+}
+
 /** A throw-away key: the request only checks whether the server reported its sshd's port. */
 function makePublicKey(): string {
   const raw = generateKeyPairSync('ed25519').publicKey.export({ type: 'spki', format: 'der' })
@@ -151,5 +174,5 @@ export async function awaitSsh(
     const found = await api.post<{ port: number }>(`/api/servers/${serverId}/ssh`, asked)
     return found.port === port || undefined
   }
-  await until('sshd', look, SSH_POLL_MS)
+  await until('sshd', look, { pollMs: SSH_POLL_MS })
 }

@@ -19,6 +19,7 @@ import { ensureCaddy } from '../caddy.ts'
 import { startPrivateEngine } from './engine.ts'
 import {
   type Api,
+  awaitExample,
   awaitSsh,
   connect,
   deployExample,
@@ -233,6 +234,7 @@ async function main(): Promise<void> {
   const serverId = await startAgent(api, agentEnv, { url, port: ports.agent, data })
   console.log('Deploying the example …')
   const environment = await deployExample(api, serverId, forge)
+  const noExample = environment.url === null ? undefined : await awaitExample(environment.url)
   const noSsh =
     whyNoSsh() ??
     (await awaitSsh(api, serverId, environment.id, ports.ssh).then(
@@ -241,7 +243,9 @@ async function main(): Promise<void> {
     ))
   if (isPackaging) console.log('Packaging the agent for other servers …')
   const noPackage = await packaged
-  if (noPackage) console.error(`warning: ${noPackage}`)
+  for (const problem of [noExample, noPackage]) {
+    if (problem) console.error(`warning: ${problem}`)
+  }
   const recipes = describeRecipes(await api.get(`/api/servers/${serverId}`))
   console.log(describe({ url, data, forge, example: environment.url, recipes, noSsh }))
 }

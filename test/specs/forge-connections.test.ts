@@ -53,10 +53,26 @@ class Said {
     return (await this.fixture.cp.call<ProjectForge>('GET', this.path)).body
   }
 
+  /** Everything due is done, by this call or by the control plane's own rounds, which may have claimed it before. */
+  async rounds(): Promise<void> {
+    const { ctx } = this.fixture
+    await runForgeRounds(ctx)
+    await until('the rounds', async () => {
+      const setups = await ctx.db.selectFrom('forgeSetups').selectAll().execute()
+      const removals = await ctx.db.selectFrom('forgeRemovals').selectAll().execute()
+      const now = ctx.clock.now()
+      const claimed = now + FORGE_CONNECTIONS.claimMs
+      const isOver =
+        setups.every((one) => one.nextCheckAt > claimed) &&
+        removals.every((one) => one.nextAt > now)
+      return isOver || undefined
+    })
+  }
+
   /** Moves past the daily check and runs it. */
   async nextDay(): Promise<ProjectForge> {
     this.fixture.cp.clock.offsetMs += DAY
-    await runForgeRounds(this.fixture.ctx)
+    await this.rounds()
     return this.shown()
   }
 
@@ -283,12 +299,35 @@ describe.each(ENGINES)('connections to forges on %s', (engine) => {
     const path = `/api/projects/${fixture.projectId}`
     const made = await fixture.cp.call<{ secret: string }>('POST', `${path}/webhook_secret`)
     await fixture.cp.call('POST', `${path}/deploy_key`)
-    await runForgeRounds(fixture.ctx)
+    await said.rounds()
     expect(said.secret()).toBe(made.body.secret)
     expect(said.secret()).not.toBe(secret)
     expect(fixture.host.hooks).toHaveLength(1)
     expect(fixture.host.keys).toHaveLength(1)
     expect(fixture.host.keys[0]?.line).not.toBe(line)
+  })
+
+  test('a key made during an installation or a check reaches the forge after it', async () => {
+    await said.connect()
+    const makeKey = () => fixture.cp.call('POST', `/api/projects/${fixture.projectId}/deploy_key`)
+    const makeDuring = (path: RegExp): void => {
+      fixture.host.onCall = async (called) => {
+        if (called.method !== 'GET' || !path.test(called.path)) return
+        fixture.host.onCall = () => {}
+        expect((await makeKey()).status).toBe(201)
+      }
+    }
+    const isCurrent = async (): Promise<void> => {
+      await said.rounds()
+      const lines = fixture.host.keys.map((key) => key.line)
+      expect(lines).toEqual([(await fixture.project()).repo_public_key])
+    }
+    makeDuring(/hooks$/)
+    await makeKey()
+    await isCurrent()
+    makeDuring(/hooks$/)
+    await fixture.cp.call('POST', `${said.path}/check`)
+    await isCurrent()
   })
 
   test('disconnecting removes both, and says what it could not remove', async () => {
@@ -308,24 +347,24 @@ describe.each(ENGINES)('connections to forges on %s', (engine) => {
     fixture.host.trouble = { status: 503, json: {} }
     const path = `/api/projects/${fixture.projectId}?confirm=webshop`
     expect((await fixture.cp.call('DELETE', path)).status).toBe(202)
-    await runForgeRounds(fixture.ctx)
+    await said.rounds()
     expect(fixture.host.hooks).toHaveLength(1)
     fixture.host.trouble = undefined
     fixture.cp.clock.offsetMs += FORGE_CONNECTIONS.removalBackoffMs + 1_000
-    await runForgeRounds(fixture.ctx)
+    await said.rounds()
+    const left = () => fixture.ctx.db.selectFrom('forgeRemovals').selectAll().execute()
+    await until('the removal', async () => (await left()).length === 0 || undefined)
     expect([fixture.host.keys, fixture.host.hooks]).toEqual([[], []])
-    const left = await fixture.ctx.db.selectFrom('forgeRemovals').selectAll().execute()
-    expect(left).toEqual([])
   })
 
   test('another repository gets the key and the webhook, and the former one loses them', async () => {
     await said.connect()
     const path = `/api/projects/${fixture.projectId}`
     await fixture.cp.call('PATCH', path, { repo_url: `${fixture.host.url}/acme/other.git` })
-    await runForgeRounds(fixture.ctx)
+    await said.rounds()
     expect(await said.shown()).toMatchObject({ status: 'broken', repository: 'acme/shop' })
     await fixture.cp.call('PATCH', path, { repo_url: `${fixture.host.url}/acme/shop/.git` })
-    await runForgeRounds(fixture.ctx)
+    await said.rounds()
     expect(await said.shown()).toMatchObject({ status: 'ok', repository: 'acme/shop' })
   })
 

@@ -115,6 +115,25 @@ async function start(
 const stop = (dir: string) => requestSupervisor(settings, { do: 'stop', dir })
 const isOver = (dir: string) => readState(dir)?.condition === 'ended'
 
+it('ends a start that a dead runner asked for, and starts it again', async () => {
+  const instructions = instructionsFor('echo "$$"; sleep 60')
+  const dir = dirOf(instructions)
+  for (let round = 0; round < 5; round++) {
+    writeInstructions(dir, instructions)
+    const asked = requestSupervisor(settings, { do: 'start', dir }).catch(() => undefined)
+    await stopService(settings, instructions)
+    await startService(settings, instructions, { isVerified: true })
+    await asked
+    const state = readState(dir)
+    expect([state?.condition, members().some(({ pid }) => pid === state?.pid)]).toEqual([
+      'running',
+      true,
+    ])
+    await stopService(settings, instructions)
+    expect(members()).toEqual([])
+  }
+})
+
 it('starts nothing again before the deployment is proven', async () => {
   const dir = await start('echo "$GREETING $PORT $TOKEN"; exit 4', false)
   await eventually(() => isOver(dir), 'its end')

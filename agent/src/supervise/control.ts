@@ -84,7 +84,8 @@ export async function stopService(settings: AgentSettings, of: Instructions): Pr
   const dir = serviceDir(settings, of)
   const state = readState(dir)
   if (isSupervised(state) && !state.keeper) await endFormer(state, of)
-  else if (isSupervised(state)) {
+  else {
+    // also without a state: the supervisor may be at a start that a dead runner asked for
     await askSupervisor(settings, { do: 'stop', dir }, of.stopTimeoutMs + PROCESSES.supervisorMs)
   }
   const tree = treeOf(settings, of)

@@ -123,7 +123,11 @@ async function findRepository(
 const underWay = new WeakMap<Context, Map<number, Promise<void>>>()
 
 /** Two installations at once would both find nothing and add two webhooks. */
-async function oneAtATime(ctx: Context, id: number, work: () => Promise<void>): Promise<void> {
+export async function oneAtATime(
+  ctx: Context,
+  id: number,
+  work: () => Promise<void>,
+): Promise<void> {
   const busy = underWay.get(ctx) ?? new Map<number, Promise<void>>()
   underWay.set(ctx, busy)
   const before = busy.get(id) ?? Promise.resolve()
@@ -152,7 +156,7 @@ export async function connectProject(
   const current = (await findProject(ctx.db, projectId)) ?? project
   await oneAtATime(ctx, projectId, async () => {
     const looked = await installSetup(ctx, current, client, { made: setup, test: true })
-    await recordLooked(ctx, projectId, looked)
+    await recordLooked(ctx, projectId, looked, setup.nextCheckAt)
   })
   return viewForge(ctx, (await findProject(ctx.db, projectId)) ?? current)
 }
@@ -239,12 +243,21 @@ const nextCheck = (now: number): number => {
   return Math.round(now + checkEveryMs * (1 + jitter * (2 * Math.random() - 1)))
 }
 
-/** Stores what was found. An outage of the forge keeps what was known and is tried again soon. */
-export async function recordLooked(ctx: Context, projectId: number, looked: Looked): Promise<void> {
+/**
+ * Stores what was found. An outage of the forge keeps what was known and is tried again soon. `claim` is the time until
+ * which the caller held the row: an installation that was asked for meanwhile stays due.
+ */
+export async function recordLooked(
+  ctx: Context,
+  projectId: number,
+  looked: Looked,
+  claim: number | undefined,
+): Promise<void> {
   await change(ctx, async (c) => {
     const project = await lockProject(c.db, projectId)
     const before = await findSetup(c.db, projectId)
     if (!project || !before || project.forgeConnectionId === null) return
+    const isDue = before.installDue === 1 && before.nextCheckAt !== claim
     if (looked.tokenError !== undefined) {
       const columns = { error: looked.tokenError, checkedAt: c.now }
       await updateConnection(c.db, project.forgeConnectionId, columns)
@@ -253,7 +266,7 @@ export async function recordLooked(ctx: Context, projectId: number, looked: Look
       const kept = readChecks(before).filter((check) => check.name !== 'token')
       await updateSetup(c.db, projectId, {
         checks: JSON.stringify([...looked.checks, ...kept]),
-        nextCheckAt: c.now + FORGE_CONNECTIONS.retryMs,
+        ...(isDue ? {} : { nextCheckAt: c.now + FORGE_CONNECTIONS.retryMs }),
       })
       return
     }
@@ -271,9 +284,8 @@ export async function recordLooked(ctx: Context, projectId: number, looked: Look
       broken: isBroken(looked.checks) ? 1 : 0,
       keyId: isInstalled ? looked.keyId : before.keyId,
       webhookId: isInstalled ? looked.webhookId : before.webhookId,
-      installDue: 0,
+      ...(isDue ? {} : { installDue: 0, nextCheckAt: nextCheck(c.now) }),
       checkedAt: c.now,
-      nextCheckAt: nextCheck(c.now),
     })
     const { organizationId } = project
     emit(c, { organizationId, projectId }, 'project.updated', {})
@@ -308,7 +320,7 @@ export async function checkProjectForge(
   })
   if (opened.client) {
     const looked = await inspectSetup(ctx, project, opened.client)
-    await recordLooked(ctx, projectId, looked)
+    await recordLooked(ctx, projectId, looked, undefined)
   }
   return viewForge(ctx, (await findProject(ctx.db, projectId)) ?? project)
 }

@@ -9,7 +9,6 @@ import {
   claimSetup,
   deleteRemoval,
   type ForgeRemoval,
-  type ForgeSetup,
   findConnection,
   listDueRemovals,
   listDueSetups,
@@ -17,7 +16,7 @@ import {
 import { findProject } from '../../../store/projects/projects.ts'
 import { inspectSetup, installSetup, type Looked, removeSetup } from './installing.ts'
 import { placeOf } from './opening.ts'
-import { openSetup, recordLooked } from './project-forge.ts'
+import { oneAtATime, openSetup, recordLooked } from './project-forge.ts'
 
 /** Runs everything that is due; resolves when it ended. */
 export async function runForgeRounds(ctx: Context): Promise<void> {
@@ -27,9 +26,11 @@ export async function runForgeRounds(ctx: Context): Promise<void> {
   const removals = await listDueRemovals(ctx.db, now, dueAtOnce)
   await Promise.all([
     ...setups.map(async (setup) => {
-      if (!(await claimSetup(ctx.db, setup, now + claimMs))) return
-      await lookAgain(ctx, setup).catch((error: unknown) =>
-        ctx.log.error({ err: error, projectId: setup.projectId }, 'the check of a forge failed'),
+      const { projectId } = setup
+      const claim = now + claimMs
+      if (!(await claimSetup(ctx.db, setup, claim))) return
+      await oneAtATime(ctx, projectId, () => lookAgain(ctx, projectId, claim)).catch(
+        (error: unknown) => ctx.log.error({ err: error, projectId }, 'the check of a forge failed'),
       )
     }),
     ...removals.map(async (removal) => {
@@ -49,17 +50,17 @@ const UNREADABLE: Looked = {
   tokenError: undefined,
 }
 
-async function lookAgain(ctx: Context, { projectId }: ForgeSetup): Promise<void> {
+async function lookAgain(ctx: Context, projectId: number, claim: number): Promise<void> {
   const project = await findProject(ctx.db, projectId)
   const opened = project && (await openSetup(ctx, project))
   if (!project || !opened) return
   const { setup, client } = opened
-  if (!client) return recordLooked(ctx, projectId, UNREADABLE)
+  if (!client) return recordLooked(ctx, projectId, UNREADABLE, claim)
   const looked =
     setup.installDue === 1
       ? await installSetup(ctx, project, client, { made: setup, test: false })
       : await inspectSetup(ctx, project, client)
-  await recordLooked(ctx, projectId, looked)
+  await recordLooked(ctx, projectId, looked, claim)
 }
 
 async function takeAway(ctx: Context, removal: ForgeRemoval): Promise<void> {
