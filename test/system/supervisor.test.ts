@@ -2,7 +2,15 @@
 // processes that resists, and how another one continues after it was killed.
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { chmodSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, it } from 'vitest'
@@ -121,6 +129,7 @@ it('ends a start that a dead runner asked for, and starts it again', async () =>
   for (let round = 0; round < 5; round++) {
     writeInstructions(dir, instructions)
     const asked = requestSupervisor(settings, { do: 'start', dir }).catch(() => undefined)
+    while (!existsSync(join(dir, 'alive'))) await new Promise((resolve) => setImmediate(resolve))
     await stopService(settings, instructions)
     await startService(settings, instructions, { isVerified: true })
     await asked
