@@ -246,6 +246,11 @@ describe.each(ENGINES)('a backup on %s', (engine) => {
     expect(await newer('"format": 1', '"format": 9')).toContain('made by a newer Berth')
     expect(await newer('"version": "1', '"version": "9')).toContain('made by a newer Berth')
     expect(await newer('0001-foundation', '9999-foundation')).toContain('made by a newer Berth')
+    const damaged = join(fresh(), 'damaged.tar.gz')
+    const bytes = changeArchive(onlyFile(folder), '"version": "1', '"version": "9')
+    bytes.writeUInt32LE(0, bytes.length - 8) // the checksum of what it unpacks to
+    writeFileSync(damaged, bytes)
+    expect(await open(damaged, target)).toContain('damaged')
     expect(readdirSync(target.BERTH_DATA_DIR as string)).toEqual(['kek'])
   })
 

@@ -3,7 +3,7 @@
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { open } from 'node:fs/promises'
-import type { Readable } from 'node:stream'
+import { type Readable, Writable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { createGunzip } from 'node:zlib'
 import { extract } from 'tar-stream'
@@ -76,11 +76,26 @@ export async function readArchive(
       () => undefined,
       (failed: unknown) => failed,
     )
-    if (error instanceof ReceiverError) throw error.cause
-    if (error instanceof BackupError) throw error
-    throw damaged('a part of it is changed or missing', cause ?? error)
+    const isRefused = error instanceof ReceiverError || error instanceof BackupError
+    if (!isRefused) throw damaged(CHANGED, cause ?? error)
+    // a changed byte may turn the head of a fitting backup into one of a newer version, and only the end tells
+    if (state.isAtHead && !(await isReadable(file, unlock))) throw damaged(CHANGED, error)
+    throw error instanceof ReceiverError ? error.cause : error
   }
   return state.finish()
+}
+
+const CHANGED = 'a part of it is changed or missing'
+
+/** Whether its content can be unpacked to the end, where its checksum is. */
+async function isReadable(file: string, unlock: Unlock): Promise<boolean> {
+  const ignore = new Writable({ write: (_chunk, _encoding, done) => done() })
+  try {
+    await pipeline(await openContent(file, unlock), createGunzip(), ignore)
+    return true
+  } catch {
+    return false
+  }
 }
 
 /** The receiver's own failure says nothing of the backup. */
@@ -103,6 +118,7 @@ class Reading {
   #rowBytes = 0
   #head: Head | undefined
   #manifest: Manifest | undefined
+  isAtHead = false
 
   constructor(receiver: Receiver) {
     this.#receiver = receiver
@@ -113,8 +129,11 @@ class Reading {
     if (this.#manifest) throw damaged('something follows its end')
     if (!this.#head) {
       if (name !== HEAD_FILE) throw damaged('it does not begin with its head')
-      this.#head = parseHead(await readText(entry))
+      const text = await readText(entry)
+      this.isAtHead = true
+      this.#head = parseHead(text)
       await receive(this.#receiver.head?.(this.#head))
+      this.isAtHead = false
       return
     }
     const table = PART_NAME.exec(name)?.[1]
