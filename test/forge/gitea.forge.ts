@@ -119,6 +119,11 @@ beforeAll(async () => {
   git('init', '--quiet', '--initial-branch=main')
   git('remote', 'add', 'origin', gitea.pushUrl(REPOSITORY))
   push('main', 'version 1')
+  // Gitea notices the first push of a repository some time after it accepted it
+  await until('the first commit', async () => {
+    const { empty } = await gitea.call<{ empty: boolean }>('GET', `/repos/${REPOSITORY}`)
+    return !empty || undefined
+  })
   project = await berth.project('shop', gitea.sshUrl(REPOSITORY))
   await call('PATCH', api(''), { comment_on_pull_requests: true })
 }, 3_600_000)

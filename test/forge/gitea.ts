@@ -74,6 +74,7 @@ WORK_PATH = ${folder}
 HTTP_ADDR = 127.0.0.1
 HTTP_PORT = ${http}
 ROOT_URL = http://127.0.0.1:${http}/forge/
+LOCAL_ROOT_URL = http://127.0.0.1:${http}/forge/
 USE_SUB_URL_PATH = true
 STATIC_ROOT_PATH = ${source}
 START_SSH_SERVER = true

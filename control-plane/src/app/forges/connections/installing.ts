@@ -19,6 +19,7 @@ import {
   type ForgeRepository,
 } from '../../../forges/clients/forge.ts'
 import { explainRefusal, type ForgeStep } from '../../../forges/clients/setup/permissions.ts'
+import { fingerprintOf } from '../../../keys/deploy-key.ts'
 import { FORGE_CONNECTIONS } from '../../../limits/forges.ts'
 import type { ForgeSetup } from '../../../store/forges/connections.ts'
 import { listRefused } from '../../../store/forges/webhook-deliveries.ts'
@@ -175,15 +176,19 @@ export async function installSetup(
 
 const NOTHING = { failure: null, lastRefusedAt: null }
 
+/** The title differs for each key: Gitea refuses a second key of the same title, and the former one goes later. */
+const keyOf = ({ name, deployKeyPublic }: Project) => ({
+  title: `Berth (${name}) ${fingerprintOf(deployKeyPublic).slice(0, 'SHA256:'.length + 8)}`,
+  line: deployKeyPublic,
+})
+
 /** Replaces a key that may write, and removes the key that was replaced here. */
 async function putKey(client: ForgeClient, project: Project): Promise<string> {
   const keys = await client.listKeys()
   const own = findOwnKeys(keys, project.deployKeyPublic)
   const good = own.find((key) => key.readOnly)
   for (const key of own) if (key !== good) await client.removeKey(key.id)
-  const id =
-    good?.id ??
-    (await client.addKey({ title: `Berth (${project.name})`, line: project.deployKeyPublic }))
+  const id = good?.id ?? (await client.addKey(keyOf(project)))
   if (project.previousDeployKeyPublic !== null) {
     for (const key of findOwnKeys(keys, project.previousDeployKeyPublic)) {
       await client.removeKey(key.id)
