@@ -4,6 +4,7 @@ import { type ReactNode, useEffect, useState } from 'react'
 import { type Problem, problemOf } from '../api.ts'
 import { Button } from './button.tsx'
 import { Icon } from './icon.tsx'
+import { PageFrame } from './page.tsx'
 import css from './states.module.css'
 
 const QUIET_MS = 150
@@ -15,17 +16,19 @@ export function Skeleton({ lines = 3 }: { lines?: number }) {
     return () => clearTimeout(timer)
   }, [])
   return (
-    <div role="status" className={css.skeleton} data-loading="">
-      {isShown && (
-        <>
-          <span className="visually-hidden">Loading…</span>
-          {Array.from({ length: lines }, (_, n) => (
-            // biome-ignore lint/suspicious/noArrayIndexKey: bars without identity
-            <span key={n} className={css.bar} />
-          ))}
-        </>
-      )}
-    </div>
+    <PageFrame>
+      <div role="status" className={css.skeleton} data-loading="">
+        {isShown && (
+          <>
+            <span className="visually-hidden">Loading…</span>
+            {Array.from({ length: lines }, (_, n) => (
+              // biome-ignore lint/suspicious/noArrayIndexKey: bars without identity
+              <span key={n} className={css.bar} />
+            ))}
+          </>
+        )}
+      </div>
+    </PageFrame>
   )
 }
 
@@ -40,13 +43,15 @@ export function ErrorState({
 }) {
   const problem = problemOf(error)
   return (
-    <div role="alert" className={css.error}>
-      <p className={css.title}>
-        {what} could not be loaded{problem.requestId ? ` (${problem.requestId})` : ''}.
-      </p>
-      <p>{problem.message}</p>
-      <Button onClick={again}>Try again</Button>
-    </div>
+    <PageFrame>
+      <div role="alert" className={css.error}>
+        <p className={css.title}>
+          {what} could not be loaded{problem.requestId ? ` (${problem.requestId})` : ''}.
+        </p>
+        <p>{problem.message}</p>
+        <Button onClick={again}>Try again</Button>
+      </div>
+    </PageFrame>
   )
 }
 

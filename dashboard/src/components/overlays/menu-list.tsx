@@ -23,10 +23,12 @@ export default function MenuList(props: MenuListProps) {
     <Menu.Root
       modal={false}
       open={isOpen}
-      onOpenChange={(next, { event }) => {
-        // a press on the button ends in its own click, which closes the list
-        if (event.target instanceof Node && anchor.current?.contains(event.target)) return
-        onOpenChange(next)
+      onOpenChange={(next, details) => {
+        // a press on the button moves the focus to it and ends in its own click, which closes the list
+        const { event } = details
+        const to = event instanceof FocusEvent ? event.relatedTarget : event.target
+        if (to instanceof Node && anchor.current?.contains(to)) details.cancel()
+        else onOpenChange(next)
       }}
     >
       <Menu.Portal>
