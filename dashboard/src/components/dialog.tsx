@@ -1,15 +1,8 @@
 // A dialog that confirms or takes a short form. The component library is loaded when the first one opens.
-import { lazy, type ReactNode, Suspense, useState } from 'react'
+import { lazy, Suspense, useState } from 'react'
+import type { DialogProps } from './overlays/modal.tsx'
 
 const Modal = lazy(() => import('./overlays/modal.tsx'))
-
-export interface DialogProps {
-  title: string
-  onClose(): void
-  children: ReactNode
-  /** The user cannot dismiss it; used for the end of the session. */
-  isFirm?: boolean
-}
 
 export function Dialog(props: DialogProps) {
   const [opener] = useState(() => document.activeElement)

@@ -2,11 +2,8 @@
 // when the pointer or the focus reaches the button.
 import { Link } from '@tanstack/react-router'
 import {
-  type ComponentType,
-  createContext,
   type KeyboardEvent,
   lazy,
-  type ReactElement,
   type ReactNode,
   Suspense,
   useContext,
@@ -15,6 +12,7 @@ import {
 } from 'react'
 import { type ButtonKind, buttonClass } from './button.tsx'
 import css from './overlays/menu.module.css'
+import { MenuContext } from './overlays/menu-parts.ts'
 
 const load = () => import('./overlays/menu-list.tsx')
 const MenuList = lazy(load)
@@ -67,17 +65,6 @@ export function Menu({ label, face, kind = 'quiet', small, children }: MenuProps
     </>
   )
 }
-
-/** The library's items, given by the list: the entries below are part of the first load, the library is not. */
-export interface MenuParts {
-  Item: ComponentType<{ className?: string; onClick?(): void; children: ReactNode }>
-  LinkItem: ComponentType<{
-    className?: string
-    closeOnClick: boolean
-    render: ReactElement
-  }>
-}
-export const MenuContext = createContext<MenuParts | null>(null)
 
 /** `to` is a page of the dashboard, `href` is any other address. */
 export function MenuLink(props: { to: string; children: ReactNode }): ReactNode

@@ -1,15 +1,11 @@
 // One tooltip for the whole page. An element asks for it with `data-tip`; the name of a button stays its `aria-label`.
 // The component library is loaded when the first one is wanted.
 import { lazy, Suspense, useEffect, useState } from 'react'
+import type { Tip } from './overlays/bubble.tsx'
 
 const Bubble = lazy(() => import('./overlays/bubble.tsx'))
 /** A pointer that only passes shows nothing. */
 const PATIENCE_MS = 350
-
-export interface Tip {
-  anchor: HTMLElement
-  text: string
-}
 
 const tipOf = (target: EventTarget | null): Tip | undefined => {
   const anchor = target instanceof Element ? target.closest<HTMLElement>('[data-tip]') : null

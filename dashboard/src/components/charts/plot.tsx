@@ -5,7 +5,7 @@ import uPlot from 'uplot'
 import 'uplot/dist/uPlot.min.css'
 import { useStore } from '../../stores.ts'
 import { theme } from '../../theme.ts'
-import type { ChartProps } from './chart.tsx'
+import type { ChartProps } from './series.ts'
 
 interface PlotProps extends ChartProps {
   height: number

@@ -1,7 +1,11 @@
 // The tooltip itself: Base UI places it beside its element and closes it on Escape.
 import { Tooltip } from '@base-ui/react/tooltip'
-import type { Tip } from '../tooltip.tsx'
 import css from './bubble.module.css'
+
+export interface Tip {
+  anchor: HTMLElement
+  text: string
+}
 
 export default function Bubble({ tip, onClose }: { tip: Tip; onClose(): void }) {
   return (

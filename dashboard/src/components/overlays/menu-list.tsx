@@ -1,8 +1,8 @@
 // The list of a menu: roles, arrows, typing ahead, Escape and placing come from Base UI.
 import { Menu } from '@base-ui/react/menu'
 import { Children, isValidElement, type ReactElement, type ReactNode, type RefObject } from 'react'
-import { MenuContext, type MenuParts } from '../menu.tsx'
 import css from './menu.module.css'
+import { MenuContext, type MenuParts } from './menu-parts.ts'
 
 const PARTS: MenuParts = {
   Item: Menu.Item as MenuParts['Item'],

@@ -1,13 +1,20 @@
 // A modal dialog by Base UI: it keeps the focus inside, Escape closes it, and the focus returns to what opened it. A
 // press outside does not close it, because that would lose what was typed.
 import { Dialog } from '@base-ui/react/dialog'
-import { useRef } from 'react'
+import { type ReactNode, useRef } from 'react'
 import { Button } from '../button.tsx'
-import type { DialogProps } from '../dialog.tsx'
 import { Icon } from '../icon.tsx'
 import css from './dialog.module.css'
 
 const FIELDS = 'input:not([type=hidden]):not([readonly]), select, textarea:not([readonly])'
+
+export interface DialogProps {
+  title: string
+  onClose(): void
+  children: ReactNode
+  /** The user cannot dismiss it; used for the end of the session. */
+  isFirm?: boolean
+}
 
 interface ModalProps extends DialogProps {
   opener: Element | null

@@ -2,7 +2,7 @@
 import { Toast } from '@base-ui/react/toast'
 import { useEffect } from 'react'
 import { Icon } from '../icon.tsx'
-import { said } from '../toast.tsx'
+import { said } from './notices.ts'
 import css from './toast.module.css'
 
 const SHOWN_MS = 6_000
