@@ -2,6 +2,7 @@
 import { Dialog } from '../components/dialog.tsx'
 import { shortcutsOn, switchShortcuts } from '../components/shortcuts.ts'
 import { useStore } from '../stores.ts'
+import licence from '../styles/fonts/OFL.txt?url'
 import css from './shell.module.css'
 
 const KEYS = [
@@ -42,7 +43,7 @@ export default function Help({ onClose }: { onClose(): void }) {
       </label>
       <p className="muted small">
         The client does all of this too: <code>berth --help</code>. See also the{' '}
-        <a href="/api/docs">REST API</a>.
+        <a href="/api/docs">REST API</a>. The font is Geist (<a href={licence}>licence</a>).
       </p>
     </Dialog>
   )
