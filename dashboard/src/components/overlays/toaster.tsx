@@ -44,7 +44,8 @@ function List() {
     // its own role would be "dialog", which it is not: it holds no choice
     <Toast.Root key={toast.id} toast={toast} role="group" className={css.toast ?? ''}>
       <Toast.Title render={<p />} className={css.text ?? ''} />
-      <Toast.Close className={css.close ?? ''} aria-label="Dismiss">
+      {/* always shown, so always in the tree of readers */}
+      <Toast.Close className={css.close ?? ''} aria-label="Dismiss" aria-hidden={false}>
         <Icon name="cross" size={12} />
       </Toast.Close>
     </Toast.Root>
