@@ -1,5 +1,5 @@
 // The frame of a page: its heading (focused after a change of route), the browser's title, and sections.
-import { type ReactNode, useEffect, useRef } from 'react'
+import { createContext, type ReactNode, useContext, useEffect, useRef } from 'react'
 import css from './page.module.css'
 
 let isFirst = true
@@ -9,6 +9,13 @@ export function useTitle(title: string): void {
   useEffect(() => {
     document.title = `${title} · Berth`
   }, [title])
+}
+
+const InPage = createContext(false)
+
+/** The margins of a page, for what is shown in its place: loading, errors. Inside a page it adds nothing. */
+export function PageFrame({ children }: { children: ReactNode }) {
+  return useContext(InPage) ? children : <div className={css.page}>{children}</div>
 }
 
 interface PageProps {
@@ -44,7 +51,7 @@ export function Page({ title, heading, trail, actions, facts, children }: PagePr
         {actions && <div className={css.actions}>{actions}</div>}
         {facts && <div className={css.facts}>{facts}</div>}
       </header>
-      {children}
+      <InPage value={true}>{children}</InPage>
     </div>
   )
 }

@@ -4,6 +4,7 @@ import { type ReactNode, useEffect, useState } from 'react'
 import { type Problem, problemOf } from '../api.ts'
 import { Button } from './button.tsx'
 import { Icon } from './icon.tsx'
+import { PageFrame } from './page.tsx'
 import css from './states.module.css'
 
 const QUIET_MS = 150
@@ -15,17 +16,19 @@ export function Skeleton({ lines = 3 }: { lines?: number }) {
     return () => clearTimeout(timer)
   }, [])
   return (
-    <div role="status" className={css.skeleton} data-loading="">
-      {isShown && (
-        <>
-          <span className="visually-hidden">Loading…</span>
-          {Array.from({ length: lines }, (_, n) => (
-            // biome-ignore lint/suspicious/noArrayIndexKey: bars without identity
-            <span key={n} className={css.bar} />
-          ))}
-        </>
-      )}
-    </div>
+    <PageFrame>
+      <div role="status" className={css.skeleton} data-loading="">
+        {isShown && (
+          <>
+            <span className="visually-hidden">Loading…</span>
+            {Array.from({ length: lines }, (_, n) => (
+              // biome-ignore lint/suspicious/noArrayIndexKey: bars without identity
+              <span key={n} className={css.bar} />
+            ))}
+          </>
+        )}
+      </div>
+    </PageFrame>
   )
 }
 
@@ -40,13 +43,15 @@ export function ErrorState({
 }) {
   const problem = problemOf(error)
   return (
-    <div role="alert" className={css.error}>
-      <p className={css.title}>
-        {what} could not be loaded{problem.requestId ? ` (${problem.requestId})` : ''}.
-      </p>
-      <p>{problem.message}</p>
-      <Button onClick={again}>Try again</Button>
-    </div>
+    <PageFrame>
+      <div role="alert" className={css.error}>
+        <p className={css.title}>
+          {what} could not be loaded{problem.requestId ? ` (${problem.requestId})` : ''}.
+        </p>
+        <p>{problem.message}</p>
+        <Button onClick={again}>Try again</Button>
+      </div>
+    </PageFrame>
   )
 }
 
@@ -54,6 +59,29 @@ export function Empty({ title, children }: { title: string; children?: ReactNode
   return (
     <div className={css.empty}>
       <p className={css.title}>{title}</p>
+      {children}
+    </div>
+  )
+}
+
+/** A page or a part of it that this user may not open; the answer for both is the same. */
+export function NoAccess({ children }: { children?: ReactNode }) {
+  return <Empty title="Not found, or you don't have access.">{children}</Empty>
+}
+
+/** Something that must be connected first, such as a server. */
+export function Offline({ what, children }: { what: string; children?: ReactNode }) {
+  return (
+    <Empty title={`${what} is offline.`}>
+      {children ?? <p>This page updates when it is back.</p>}
+    </Empty>
+  )
+}
+
+/** One sentence across the page, above its heading. */
+export function Banner({ children }: { children: ReactNode }) {
+  return (
+    <div className={css.banner} role="status">
       {children}
     </div>
   )

@@ -81,7 +81,7 @@ export function ChannelForm({ channel, sendsMail, reason, submit, done, send }: 
           name="recipients"
           rows={3}
           defaultValue={channel?.recipients.join('\n')}
-          hint="One per line, of members or anybody else."
+          hint="One per line. They need no account."
           required
         />
       ) : (

@@ -30,7 +30,7 @@ export function Tokens() {
     <Page title="Tokens" trail={<Link to="/account">Account</Link>}>
       {secret && (
         <Note kind="warn">
-          <p>Your new token, shown this once. Whoever has it acts as you.</p>
+          <p>Copy your new token now. You won't see it again. It has your access.</p>
           <CopyField label="token" text={secret} />
         </Note>
       )}

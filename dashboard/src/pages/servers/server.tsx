@@ -101,7 +101,7 @@ function Joining({ server: s }: { server: Server }) {
           <p className="muted">
             {isNew
               ? 'The agent has not joined yet. The command holds a token that works once, for 15 minutes.'
-              : 'A server that was set up anew joins again; the former agent is shut out then.'}
+              : 'Use this after you reinstalled the server. The previous agent loses access.'}
           </p>
           <div className="row">
             <ActButton
