@@ -112,7 +112,7 @@ describe('a look', () => {
 
   test('reads the history of a branch with authors and subjects, whatever they contain', async () => {
     git('switch', '--quiet', '-c', 'told')
-    const by = '\u001b[31mEve\u001b[0m <eve@example.com>'
+    const by = 'E\u001b[31mve <eve@example.com>'
     git('commit', '--quiet', '--allow-empty', '--author', by, '-m', 'two\u202e\n\nbody')
     git('commit', '--quiet', '--allow-empty', '-m', `x${'y'.repeat(300)}`)
     const read = (ref: string, most: number) =>

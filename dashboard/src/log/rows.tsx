@@ -104,7 +104,7 @@ export function FixedRows(props: RowsProps) {
       e.scrollTop = Math.max(0, index * ROW_PX - Math.floor(e.clientHeight / 3))
       setTop(stepped(e.scrollTop))
     },
-    first: () => Math.ceil((box.current?.scrollTop ?? 0) / ROW_PX),
+    first: () => Math.ceil(((box.current?.scrollTop ?? 0) - 1) / ROW_PX),
     toEnd() {
       if (box.current) box.current.scrollTop = box.current.scrollHeight
     },

@@ -264,9 +264,9 @@ function RollBackForm(props: RollBackProps & { versions: readonly Version[] }) {
         ))}
       </fieldset>
       <p className="muted small">
-        {chosen?.is_kept === false
-          ? 'This version is built again.'
-          : `${e.server.name} still has this version, so nothing is built.`}{' '}
+        {chosen?.is_kept
+          ? `${e.server.name} still has this version, so nothing is built.`
+          : 'This version is built again.'}{' '}
         Uses the current variables. {e.identifier} stays there until the next push or deployment.
       </p>
     </Form>

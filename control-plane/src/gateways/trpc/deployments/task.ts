@@ -25,7 +25,7 @@ import {
   type TaskMessage,
   writePosition,
 } from '../../../notifications/task-stream.ts'
-import { serializeChanges, serializeComparison } from '../../serializers/comparison.ts'
+import { serializeChanges, serializeComparison } from '../../serializers/diagnostics.ts'
 import { serializeTicket, serializeWholeTask } from '../../serializers/dashboard.ts'
 import { serializeTasks } from '../../serializers/fields.ts'
 import { browserCall, call, router, watch } from '../base.ts'

@@ -1,8 +1,8 @@
 // What can be deployed to an environment instead of the newest commit of its branch.
 import { Id } from '@berth/shared/api'
 import { z } from 'zod'
-import { listCommitChoices, listVersions } from '../../../app/deployments/versions.ts'
-import { serializeChoices, serializeVersion } from '../../serializers/comparison.ts'
+import { listCommitChoices, listVersions } from '../../../app/deployments/commits.ts'
+import { serializeChoices, serializeVersion } from '../../serializers/diagnostics.ts'
 import { call, router } from '../base.ts'
 
 const Asked = z.strictObject({
