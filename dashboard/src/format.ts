@@ -77,6 +77,22 @@ export function commitUrl(
   return undefined
 }
 
+/** The page that compares two commits; undefined for a forge with unknown addresses. */
+export function compareUrl(
+  repoUrl: string,
+  base: string,
+  head: string,
+  provider: string | null,
+): string | undefined {
+  const at = `https://${repositoryName(repoUrl).replace(/:\d+(?=\/)/, '')}`
+  if (provider === 'gitlab') return `${at}/-/compare/${base}...${head}`
+  if (provider === 'bitbucket_cloud') return `${at}/branches/compare/${head}..${base}`
+  if (provider === 'github' || provider === 'gitea' || provider === 'forgejo') {
+    return `${at}/compare/${base}...${head}`
+  }
+  return undefined
+}
+
 export const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1)
 
 /** AL for Ada Lovelace. */

@@ -418,7 +418,7 @@ describe.each(ENGINES)('diagnostics on %s', (engine) => {
       await p.cp.call('POST', `/api/tasks/${body.id}/cancel`)
       expect(await of(body.id)).toMatchObject({
         status: 'canceled',
-        summary: 'A user canceled it.',
+        summary: 'Ada canceled it.',
         step: null,
         output: null,
       })

@@ -1,7 +1,7 @@
 // Parses what git prints: lines of `ls-remote` become refs, texts of git and ssh become a code and a message that a
 // user can act on. No I/O. Texts are matched in English, because git runs with LC_ALL=C. An unknown text becomes
 // "failed" without the forge's own text, which is untrusted.
-import { checkCommit, checkRef } from '@berth/shared'
+import { checkCommit, checkRef, shownLine } from '@berth/shared'
 
 const LOOK_CODES = [
   'auth_failed',
@@ -51,6 +51,52 @@ export function parseRefs(text: string): Refs {
     if (WANTED.test(name) && checkRef(name).ok && checkCommit(left).ok) refs.set(name, left)
   }
   return { refs, defaultBranch }
+}
+
+export interface CommitFacts {
+  sha: string
+  /** As the commit claims. */
+  author: string
+  at: number
+  subject: string
+}
+
+const AUTHOR_CHARS = 200
+const SUBJECT_CHARS = 200
+const PATH_CHARS = 500
+
+/** Reads `log -z` with four fields for each commit. */
+export function parseHistory(text: string): CommitFacts[] {
+  const fields = text.split('\0')
+  const commits: CommitFacts[] = []
+  for (let i = 0; i + 3 < fields.length; i += 4) {
+    const [sha = '', author = '', seconds = '', subject = ''] = fields.slice(i, i + 4)
+    if (!checkCommit(sha).ok) continue
+    commits.push({
+      sha,
+      author: shownLine(author, AUTHOR_CHARS),
+      at: (Number(seconds) || 0) * 1_000,
+      subject: shownLine(subject, SUBJECT_CHARS),
+    })
+  }
+  return commits
+}
+
+export interface ChangedFile {
+  change: 'added' | 'changed' | 'deleted'
+  path: string
+}
+
+/** Reads `diff-tree -z --name-status`; a name that was cut off at the end is left out. */
+export function parseDifference(text: string): ChangedFile[] {
+  const fields = text.split('\0')
+  const files: ChangedFile[] = []
+  for (let i = 0; i + 2 < fields.length; i += 2) {
+    const [status = '', path = ''] = fields.slice(i, i + 2)
+    const change = status === 'A' ? 'added' : status === 'D' ? 'deleted' : 'changed'
+    files.push({ change, path: shownLine(path, PATH_CHARS) })
+  }
+  return files
 }
 
 interface LookContext {

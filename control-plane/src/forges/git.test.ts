@@ -110,6 +110,60 @@ describe('a look', () => {
     git('branch', '--quiet', '-D', 'long')
   })
 
+  test('reads the history of a branch with authors and subjects, whatever they contain', async () => {
+    git('switch', '--quiet', '-c', 'told')
+    const by = 'E\u001b[31mve <eve@example.com>'
+    git('commit', '--quiet', '--allow-empty', '--author', by, '-m', 'two\u202e\n\nbody')
+    git('commit', '--quiet', '--allow-empty', '-m', `x${'y'.repeat(300)}`)
+    const read = (ref: string, most: number) =>
+      open().readHistory({ ...request(`${host.url}/shop.git`), ref, most })
+    const history = await read('refs/heads/told', 2)
+    expect(history).toMatchObject({
+      ok: true,
+      commits: [
+        { sha: git('rev-parse', 'told'), author: 't', subject: `x${'y'.repeat(198)}…` },
+        { sha: git('rev-parse', 'told~1'), author: 'Eve', subject: 'two' },
+      ],
+    })
+    const [newest] = history.ok ? history.commits : []
+    expect(newest?.at).toBe(Number(git('log', '-1', '--format=%ct', 'told')) * 1_000)
+    expect(await read('refs/heads/none', 2)).toMatchObject({ ok: false })
+    git('switch', '--quiet', 'main')
+    git('branch', '--quiet', '-D', 'told')
+  })
+
+  test('lists the files that differ between two commits, without their contents', async () => {
+    git('switch', '--quiet', '-c', 'files')
+    const base = git('rev-parse', 'HEAD')
+    writeFileSync(join(repository, '.service.yml'), 'manual: { deploy: [ "false" ] }\n')
+    for (const name of ['a.txt', 'b ü.txt']) writeFileSync(join(repository, name), 'x')
+    git('add', '-A')
+    git('commit', '--quiet', '-m', 'more')
+    const head = git('rev-parse', 'HEAD')
+    const compare = (from: string, to: string, most = 10) => {
+      const both = { base: from, head: to, most }
+      return open().compareTrees({ ...request(`${host.url}/shop.git`), ...both })
+    }
+    expect(await compare(base, head)).toEqual({
+      ok: true,
+      files: [
+        { change: 'changed', path: '.service.yml' },
+        { change: 'added', path: 'a.txt' },
+        { change: 'added', path: 'b ü.txt' },
+      ],
+      isTruncated: false,
+    })
+    expect(await compare(head, base, 1)).toEqual({
+      ok: true,
+      files: [{ change: 'changed', path: '.service.yml' }],
+      isTruncated: true,
+    })
+    expect(await compare('0'.repeat(40), head)).toMatchObject({ ok: false })
+    await expect(async () => compare('HEAD', head)).rejects.toThrow('full hashes')
+    git('switch', '--quiet', 'main')
+    git('branch', '--quiet', '-D', 'files')
+  })
+
   test('says what is wrong', async () => {
     expect(await open().lookAtRepository(request(`${host.url}/none.git`))).toMatchObject({
       ok: false,

@@ -14,7 +14,16 @@ import {
 } from '@berth/shared'
 import { type Guard, OutboundRefusal } from './addresses.ts'
 import { clearGitFolders, type GitFolder, readFirstSeen, withGitFolder } from './git-folder.ts'
-import { explainLook, type LookFailure, parseRefs, type Refs } from './git-messages.ts'
+import {
+  type ChangedFile,
+  type CommitFacts,
+  explainLook,
+  type LookFailure,
+  parseDifference,
+  parseHistory,
+  parseRefs,
+  type Refs,
+} from './git-messages.ts'
 import { type HostKey, knownHostsName, parseHostKeys, sshHostOf } from './host-keys.ts'
 import { locateProgram, type ProgramResult, runProgram, SYSTEM_PATH } from './programs.ts'
 
@@ -33,6 +42,12 @@ export type Look = ({ ok: true } & Refs) | ({ ok: false } & LookFailure)
 type ServiceFileLook = { ok: true; content: Buffer | undefined } | ({ ok: false } & LookFailure)
 
 type CommitList = { ok: true; commits: string[] } | ({ ok: false } & LookFailure)
+
+type History = { ok: true; commits: CommitFacts[] } | ({ ok: false } & LookFailure)
+
+type TreeDifference =
+  | { ok: true; files: ChangedFile[]; isTruncated: boolean }
+  | ({ ok: false } & LookFailure)
 
 interface HostKeyScan {
   /** As known_hosts names it; null if the repository is not read over ssh. */
@@ -99,7 +114,7 @@ export class Git {
     if (!checkCommit(request.sha).ok) throw new Error('a full commit hash is needed')
     return this.#with(request, async (folder, address) => {
       const inside = insideOf(folder)
-      const wanted = { what: request.sha, depth: 1, filter: 'blob:none' }
+      const wanted = { what: [request.sha], depth: 1, filter: 'blob:none' }
       const unfetched = await this.#fetch(folder, address, request, wanted)
       if (unfetched) return { ok: false, ...unfetched }
       const listed = await this.#call(
@@ -123,7 +138,7 @@ export class Git {
   listCommits(request: LookRequest & { ref: string; most: number }): Promise<CommitList> {
     if (!checkRef(request.ref).ok) throw new Error('a valid ref is needed')
     return this.#with(request, async (folder, address) => {
-      const wanted = { what: request.ref, depth: request.most, filter: 'tree:0' }
+      const wanted = { what: [request.ref], depth: request.most, filter: 'tree:0' }
       const unfetched = await this.#fetch(folder, address, request, wanted)
       if (unfetched) return { ok: false, ...unfetched }
       const list = insideOf(folder)(['rev-list', `--max-count=${request.most}`, 'FETCH_HEAD'])
@@ -132,6 +147,51 @@ export class Git {
       if (failure) return { ok: false, ...failure }
       const lines = result.stdout.toString('utf8').split('\n')
       return { ok: true, commits: lines.filter((line) => checkCommit(line).ok) }
+    })
+  }
+
+  /** The newest commits of a ref with their authors and subjects, newest first. */
+  readHistory(request: LookRequest & { ref: string; most: number }): Promise<History> {
+    if (!checkRef(request.ref).ok) throw new Error('a valid ref is needed')
+    return this.#with(request, async (folder, address) => {
+      const wanted = { what: [request.ref], depth: request.most, filter: 'tree:0' }
+      const unfetched = await this.#fetch(folder, address, request, wanted)
+      if (unfetched) return { ok: false, ...unfetched }
+      const format = '--format=tformat:%H%x00%an%x00%ct%x00%s'
+      const plain = ['--no-show-signature', '--no-mailmap', '--encoding=UTF-8', '-z']
+      const log = insideOf(folder)([
+        'log',
+        ...plain,
+        format,
+        `--max-count=${request.most}`,
+        'FETCH_HEAD',
+      ])
+      const result = await this.#call(folder, log, LOOKS.outputBytes)
+      const failure = this.#judge(result, request, address)
+      return failure
+        ? { ok: false, ...failure }
+        : { ok: true, commits: parseHistory(result.stdout.toString('utf8')) }
+    })
+  }
+
+  /** The files that differ between two commits. Only trees are fetched, so a renamed file is one deleted, one added. */
+  compareTrees(
+    request: LookRequest & { base: string; head: string; most: number },
+  ): Promise<TreeDifference> {
+    const { base, head, most } = request
+    if (!checkCommit(base).ok || !checkCommit(head).ok) throw new Error('full hashes are needed')
+    return this.#with(request, async (folder, address) => {
+      const wanted = { what: [base, head], depth: 1, filter: 'blob:none' }
+      const unfetched = await this.#fetch(folder, address, request, wanted)
+      if (unfetched) return { ok: false, ...unfetched }
+      const how = ['-r', '-z', '--no-renames', '--name-status', '--ignore-submodules=none']
+      const diff = insideOf(folder)(['diff-tree', ...how, base, head])
+      const result = await this.#call(folder, diff, LOOKS.differenceBytes)
+      const failure = result.overflow ? undefined : this.#judge(result, request, address)
+      if (failure) return { ok: false, ...failure }
+      const files = parseDifference(result.stdout.toString('utf8'))
+      const isTruncated = result.overflow || files.length > most
+      return { ok: true, files: files.slice(0, most), isTruncated }
     })
   }
 
@@ -221,7 +281,7 @@ export class Git {
     folder: GitFolder,
     address: RepositoryAddress,
     request: LookRequest,
-    wanted: { what: string; depth: number; filter: string },
+    wanted: { what: string[]; depth: number; filter: string },
   ): Promise<LookFailure | undefined> {
     const inside = insideOf(folder)
     const { what, depth, filter } = wanted
@@ -231,7 +291,7 @@ export class Git {
       inside(['config', 'remote.origin.url', address.url]),
       inside(['config', 'remote.origin.promisor', 'true']),
       inside(['config', 'remote.origin.partialclonefilter', filter]),
-      inside(['fetch', ...how, 'origin', what]),
+      inside(['fetch', ...how, 'origin', ...what]),
     ]
     for (const args of steps) {
       const result = await this.#call(folder, args, LOOKS.errorBytes)

@@ -13,6 +13,9 @@ export const LOG_PAGES = {
   /** Lines in one result; the next search continues after the last one. */
   matches: 1_000,
   queryChars: 200,
+  /** Text of found lines in one result, of one line and of all; the viewer cuts a line here too. */
+  foundLineChars: 4_000,
+  foundChars: 512 * KiB,
   /** Only the beginning of a longer line is searched. */
   lineBytes: 256 * KiB,
   searchesPerMinute: 120,

@@ -1086,6 +1086,11 @@ export interface TasksTable {
   reuseRelease: Generated<Flag>
   backupId: number | null
   requestId: string | null
+  commitAuthor: string | null
+  /** The name of the user or the event that canceled it. */
+  canceledBy: string | null
+  /** JSON: name, image and digest of each service that it started. */
+  images: string | null
 }
 
 export interface TokensTable {

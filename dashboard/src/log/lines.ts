@@ -21,7 +21,7 @@ export interface Line {
 }
 
 /** A carriage return within a line begins its next version; only the last version is visible. */
-function folded(text: string): string {
+export function folded(text: string): string {
   if (!text.includes('\r')) return text
   return text.split('\r').findLast((version) => version !== '') ?? ''
 }

@@ -171,8 +171,8 @@ export const Row = memo(function Row(props: RowProps) {
         {n}
       </a>
       {since !== undefined && (
-        <span className={css.time} title={line && exact.format(line.t)}>
-          {line ? `+${duration(Math.max(0, line.t - since))}` : ''}
+        <span className={css.time} title={line && line.t > 0 ? exact.format(line.t) : undefined}>
+          {line && line.t > 0 ? `+${duration(Math.max(0, line.t - since))}` : ''}
         </span>
       )}
       <span className={css.text}>

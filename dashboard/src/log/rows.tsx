@@ -22,7 +22,10 @@ const STEP = 5
 export const MOST_ROWS = 1_500_000
 
 export interface RowsHandle {
+  /** Scrolls a row into the upper third. */
   show(index: number): void
+  /** The first row that is wholly in view. */
+  first(): number
   toEnd(): void
   toStart(): void
   focus(): void
@@ -30,6 +33,8 @@ export interface RowsHandle {
 
 export interface RowsProps {
   count: number
+  /** The row at the top when these rows replace others; undefined keeps the start. */
+  begin: number | undefined
   isFollowing: boolean
   setFollowing(is: boolean): void
   /** The rendered range, and the first visible row. */
@@ -39,10 +44,6 @@ export interface RowsProps {
   label: string
   handle: RefObject<RowsHandle | null>
 }
-
-/** As high as the log, but at most as high as the window. */
-export const boxHeight = (px: number): string =>
-  `clamp(12rem, ${px + ROW_PX}px, calc(100dvh - var(--header) - 9rem))`
 
 const isNearEnd = (e: HTMLElement): boolean =>
   e.scrollHeight - e.scrollTop - e.clientHeight <= END_PX
@@ -88,6 +89,13 @@ export function FixedRows(props: RowsProps) {
   useLayoutEffect(() => {
     if (isFollowing && box.current) box.current.scrollTop = box.current.scrollHeight
   }, [isFollowing, count, rows])
+  // biome-ignore lint/correctness/useExhaustiveDependencies: only when these rows appear
+  useLayoutEffect(() => {
+    const e = box.current
+    if (!e || props.begin === undefined || isFollowing) return
+    e.scrollTop = props.begin * ROW_PX
+    setTop(stepped(e.scrollTop))
+  }, [])
   useEffect(() => onView(from, to, first), [from, to, first, onView])
   useImperativeHandle(props.handle, () => ({
     show(index) {
@@ -96,6 +104,7 @@ export function FixedRows(props: RowsProps) {
       e.scrollTop = Math.max(0, index * ROW_PX - Math.floor(e.clientHeight / 3))
       setTop(stepped(e.scrollTop))
     },
+    first: () => Math.ceil(((box.current?.scrollTop ?? 0) - 1) / ROW_PX),
     toEnd() {
       if (box.current) box.current.scrollTop = box.current.scrollHeight
     },
@@ -111,7 +120,6 @@ export function FixedRows(props: RowsProps) {
       ref={box}
       className={css.box}
       aria-label={props.label}
-      style={{ height: boxHeight(count * ROW_PX) }}
       // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, so the keyboard has to reach it
       tabIndex={0}
       onScroll={(event) => {

@@ -46,7 +46,7 @@ function setUp(total: number, at: number[]) {
       const page = all.filter((n) => text(n) === 'word').slice(0, 150)
       const isLast = page.length < 150
       const next = isLast ? null : (page.at(-1) ?? 0) + 1
-      return { found: page, next_line: next, log_lines: store.total }
+      return { found: page, texts: page.map(text), next_line: next, log_lines: store.total }
     },
     work: async (request) => searchTexts({ id: 0, ...request }).found,
     later: (work) => void later.push(work),
@@ -75,6 +75,10 @@ describe('a search', () => {
     expect(search.get().matches.at(-1)).toBe(3_500)
     expect(fetched).toEqual([0])
     expect(asked[0]).toBe(1_001)
+    // both sources bring the text, so a match can be shown before its range is loaded
+    expect(search.get().lines.get(10)?.text).toBe('word')
+    expect(search.get().lines.get(3_500)?.text).toBe('word')
+    expect(search.get().lines.has(11)).toBe(false)
   })
 
   test('of an expression fetches every range; with all at hand nobody is asked', async () => {

@@ -95,7 +95,7 @@ describe('ranges', () => {
     const { store, from, loads, live } = setUp(2_500)
     expect(from).toBe(2_001)
     live(2_001, 2_500)
-    store.need(990, 1_010)
+    store.need([990, 1_010])
     await store.fetch(0)
     await store.fetch(1)
     expect(loads.map(([a]) => a).toSorted((a, b) => a - b)).toEqual([1, 601, 1_001, 1_601])
@@ -108,6 +108,14 @@ describe('ranges', () => {
       '2500',
     ])
     expect(store.isWhole).toBe(true)
+  })
+
+  test('lines far apart ask for their own ranges, not for those between them', async () => {
+    const { store, loads } = setUp(9_500)
+    store.need([5, 6, 7_500])
+    await store.fetch(0)
+    await store.fetch(7)
+    expect(new Set(loads.map(([a]) => Math.floor((a - 1) / RANGE)))).toEqual(new Set([0, 7]))
   })
 
   test('a live line is replaced, not doubled; a range it left behind can be had again', async () => {
@@ -140,7 +148,7 @@ describe('ranges', () => {
     const { store, live, loads, later, breakIt } = setUp(2_500)
     live(2_001, 2_500)
     breakIt(true)
-    store.need(1, 10)
+    store.need([1, 10])
     await expect(store.fetch(0)).rejects.toThrow('unreachable')
     await Promise.resolve()
     expect(later.length).toBeGreaterThan(0)

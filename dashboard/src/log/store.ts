@@ -189,11 +189,8 @@ export function createLogStore(source: LogSource, keptRanges = KEPT_RANGES) {
       load(rangeOf(n)).catch(() => {}) // requested again when it is in view
     },
     /** These lines are in view; earlier requests that have not started are dropped. */
-    need(from: number, to: number): void {
-      wanted = []
-      for (let id = rangeOf(Math.max(1, from)); id <= rangeOf(Math.max(1, to)); id++) {
-        if (!touch(id)) wanted.push(id)
-      }
+    need(lines: readonly number[]): void {
+      wanted = [...new Set(lines.map(rangeOf))].filter((id) => !touch(id))
       pump()
     },
     /** The lines of a range; rejects if they cannot be loaded. */

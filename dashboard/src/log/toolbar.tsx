@@ -10,6 +10,8 @@ import css from './log.module.css'
 import { MATCHES, type SearchState } from './search.ts'
 import { firstOf, type LogStore, rangeOf } from './store.ts'
 
+export const QUERY_CHARS = 200
+
 interface ToggleProps {
   label: string
   isOn: boolean
@@ -34,7 +36,7 @@ function found({ query, matches, isBusy, problem, upTo }: SearchState, at: numbe
     const part = total > 0 ? Math.min(99, Math.floor((100 * upTo) / total)) : 0
     return `${all}, searching ${part} %`
   }
-  if (matches.length === 0) return 'no matches'
+  if (matches.length === 0) return 'No matches'
   return place < 0 ? `${all} found` : `${place + 1}/${all}`
 }
 
@@ -64,7 +66,8 @@ export function Toolbar(props: ToolbarProps) {
           placeholder="Search the log  /"
           autoComplete="off"
           spellCheck={false}
-          maxLength={200}
+          maxLength={QUERY_CHARS}
+          defaultValue={new URLSearchParams(location.search).get('q') ?? ''}
           onChange={(e) => onSearch(e.currentTarget.value, search.isRegex)}
           onKeyDown={(e) => {
             if (e.key === 'Enter') onStep(e.shiftKey ? -1 : 1)
@@ -82,7 +85,7 @@ export function Toolbar(props: ToolbarProps) {
         </Button>
       </search>
       <Toggle
-        label="regex"
+        label="Regex"
         isOn={search.isRegex}
         set={(isOn) => onSearch(props.input.current?.value ?? '', isOn)}
       />
@@ -112,10 +115,23 @@ async function copyLines(store: LogStore, { from, to }: Lines): Promise<void> {
   await navigator.clipboard.writeText(`${texts.join('\n')}\n`)
 }
 
-const REFUSED = 'The browser did not allow it; select the text instead.'
+const REFUSED = 'The browser did not allow it. Select the text and copy it.'
 
-export async function copyAddress(): Promise<void> {
-  await navigator.clipboard.writeText(location.href).then(
+/** The page with its lines and its search, as another user opens it. */
+function addressOf(query: string): string {
+  const url = new URL(location.href)
+  url.search = ''
+  if (query !== '') url.searchParams.set('q', query)
+  return url.href
+}
+
+/** On a phone the system's own sheet, elsewhere the clipboard. */
+export async function shareAddress(query: string): Promise<void> {
+  const url = addressOf(query)
+  if (matchMedia('(pointer: coarse)').matches && typeof navigator.share === 'function') {
+    return navigator.share({ url, title: document.title }).catch(() => {}) // the user closed it
+  }
+  await navigator.clipboard.writeText(url).then(
     () => say('Link copied.'),
     () => say(REFUSED),
   )
@@ -124,10 +140,12 @@ export async function copyAddress(): Promise<void> {
 export function Picked({
   lines,
   store,
+  query,
   onDrop,
 }: {
   lines: Lines
   store: LogStore
+  query: string
   onDrop(): void
 }) {
   const many = lines.to - lines.from + 1
@@ -146,11 +164,11 @@ export function Picked({
         kind="quiet"
         small
         aria-label={`Copy link to ${writeLines(lines)}`}
-        onClick={() => void copyAddress()}
+        onClick={() => void shareAddress(query)}
       >
         Copy link
       </Button>
-      <Button kind="quiet" small aria-label="Pick no line" onClick={onDrop}>
+      <Button kind="quiet" small aria-label="Clear selection" onClick={onDrop}>
         <Icon name="cross" />
       </Button>
     </div>

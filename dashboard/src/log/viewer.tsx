@@ -1,11 +1,10 @@
 // The log of a task: its rows, the bar above them, and navigation by mouse, keys and addresses.
 import { useLocation, useNavigate } from '@tanstack/react-router'
 import {
+  type ComponentType,
   type KeyboardEvent,
-  lazy,
   type MouseEvent,
   type RefObject,
-  Suspense,
   useCallback,
   useEffect,
   useImperativeHandle,
@@ -19,13 +18,13 @@ import { api } from '../api.ts'
 import { Button } from '../components/button.tsx'
 import { useShortcuts } from '../components/shortcuts.ts'
 import { say } from '../components/toast.tsx'
-import { useStore } from '../stores.ts'
+import { remembered, useStore } from '../stores.ts'
 import { type Lines, pick, readLines, writeLines } from './links.ts'
 import css from './log.module.css'
 import { Row } from './row.tsx'
 import { FixedRows, MOST_ROWS, type RowsHandle, type RowsProps } from './rows.tsx'
 import type { LogSession } from './session.ts'
-import { Picked, Toolbar } from './toolbar.tsx'
+import { Picked, QUERY_CHARS, Toolbar } from './toolbar.tsx'
 
 /** A step of the task, as far as the log needs it. */
 export interface LogStep {
@@ -74,22 +73,43 @@ function usePicked(): [Lines | undefined, (lines: Lines | undefined) => void] {
   return [lines, set]
 }
 
-const WrappedRows = lazy(async () => ({
-  default: (await import('./wrapped-rows.tsx')).WrappedRows,
-}))
 const PREVIOUS = 'N'
 
-function Rows({ isWrapped, ...props }: RowsProps & { isWrapped: boolean }) {
-  const fixed = <FixedRows {...props} />
-  if (!isWrapped) return fixed
-  return (
-    <Suspense fallback={fixed}>
-      <WrappedRows {...props} />
-    </Suspense>
-  )
-}
-
 const isNarrow = (): boolean => matchMedia('(width < 48rem)').matches
+
+const timesChoice = remembered('berth.log.times')
+
+/** The rows as asked for; wrapping ones are loaded on demand, and until then the others stay. */
+function useRows(rows: RefObject<RowsHandle | null>, onReady: () => void) {
+  const [isWrapped, setWrapped] = useState(isNarrow)
+  const [Wrapped, setRows] = useState<ComponentType<RowsProps>>()
+  /** The row that stays at the top when other rows take over; later rows begin where they are told to. */
+  const [begin, setBegin] = useState<number>()
+  useEffect(() => {
+    if (begin !== undefined) setBegin(undefined)
+  }, [begin])
+  const ready = useRef(onReady)
+  ready.current = onReady
+  const wrap = (is: boolean) => {
+    setBegin(rows.current?.first())
+    setWrapped(is)
+  }
+  useEffect(() => {
+    if (!isWrapped || Wrapped) return
+    import('./wrapped-rows.tsx').then(
+      (loaded) => {
+        setBegin(rows.current?.first())
+        setRows(() => loaded.WrappedRows)
+        requestAnimationFrame(() => ready.current())
+      },
+      () => {
+        say('Wrapping could not be loaded. Check your connection.')
+        setWrapped(false)
+      },
+    )
+  }, [isWrapped, Wrapped, rows])
+  return { Rows: isWrapped && Wrapped ? Wrapped : FixedRows, isWrapped, wrap, begin }
+}
 
 /** The next of some ascending numbers; wraps around. */
 function nextOf(numbers: readonly number[], at: number, by: 1 | -1): number | undefined {
@@ -103,8 +123,7 @@ export function LogViewer(props: ViewerProps) {
   useSyncExternalStore(store.subscribe, () => store.version)
   const search = useSyncExternalStore(session.search.subscribe, session.search.get)
   const gone = useStore(session.gone)
-  const [isWrapped, wrap] = useState(isNarrow)
-  const [hasTimes, showTimes] = useState(false)
+  const [hasTimes, setTimes] = useState(() => timesChoice.get() === 'on')
   const [isOnly, showOnly] = useState(false)
   const [isFollowing, follow] = useState(props.isOpen)
   const [leftAt, leave] = useState<number>()
@@ -117,6 +136,11 @@ export function LogViewer(props: ViewerProps) {
   const rows = useRef<RowsHandle>(null)
   const input = useRef<HTMLInputElement>(null)
   const root = useRef<HTMLDivElement>(null)
+  /** The line that the page jumped to, until the reader moves on. */
+  const target = useRef<number>(undefined)
+  const { Rows, isWrapped, wrap, begin } = useRows(rows, () => {
+    if (target.current !== undefined) jump(target.current)
+  })
   const { total } = store
 
   const isFiltered = isOnly && search.query !== ''
@@ -140,8 +164,8 @@ export function LogViewer(props: ViewerProps) {
   const onView = useCallback(
     (from: number, to: number, first: number) => {
       const { numberAt: number } = view.current
-      const [a, b] = [number(from), number(Math.max(from, to - 1))]
-      if (a > 0) store.need(a, b)
+      const numbers = Array.from({ length: to - from }, (_, i) => number(from + i))
+      store.need(numbers.filter((n) => n > 0))
       top.current = number(first)
       // rows rerender themselves; the heading above them only when it changes
       const step = store.line(top.current)?.step ?? null
@@ -153,6 +177,7 @@ export function LogViewer(props: ViewerProps) {
     (n: number) => {
       if (store.total === 0) return
       const line = Math.min(n, store.total)
+      target.current = line
       setFollowing(false)
       showOnly(false)
       const from = store.total > MOST_ROWS ? Math.max(0, line - MOST_ROWS / 2) : 0
@@ -166,8 +191,11 @@ export function LogViewer(props: ViewerProps) {
       setPicked({ from: line, to: line })
       jump(line)
       rows.current?.focus()
+      reveal()
     },
   }))
+  /** On a low or narrow window the page scrolls; the log itself must then come into view as well. */
+  const reveal = () => root.current?.scrollIntoView({ block: 'nearest' })
 
   // after the first lines arrive: scroll to the line of the address, or to the start position
   const placed = useRef('')
@@ -179,6 +207,7 @@ export function LogViewer(props: ViewerProps) {
     if (placed.current === key || (placed.current !== '' && !address)) return
     placed.current = key
     jump(wanted)
+    if (address) root.current?.scrollIntoView({ block: 'nearest' })
   }, [total, wanted, address, jump])
   const anchor = useRef(picked)
   anchor.current = picked
@@ -193,12 +222,51 @@ export function LogViewer(props: ViewerProps) {
     [setPicked],
   )
 
-  const step = (by: 1 | -1) => {
-    const n = nextOf(search.matches, at, by)
-    if (n === undefined) return
+  const toMatch = (n: number) => {
     setAt(n)
     if (isFiltered) rows.current?.show(search.matches.indexOf(n))
     else jump(n)
+    reveal()
+  }
+  const step = (by: 1 | -1) => {
+    const n = nextOf(search.matches, at, by)
+    if (n !== undefined) toMatch(n)
+  }
+  // a new search goes to its first match from here on, as soon as that is known
+  const huntFrom = useRef<number>(undefined)
+  const start = (query: string, isRegex: boolean) => {
+    huntFrom.current = query === '' ? undefined : top.current
+    setAt(0)
+    session.search.start(query, isRegex)
+  }
+  useEffect(() => {
+    const from = huntFrom.current
+    if (from === undefined) return
+    const n = search.matches.find((m) => m >= from)
+    const found = n ?? (search.isBusy ? undefined : search.matches[0])
+    if (found === undefined) return
+    huntFrom.current = undefined
+    toMatch(found)
+  })
+  // a shared address may carry a search
+  // biome-ignore lint/correctness/useExhaustiveDependencies: only when the page opens
+  useEffect(() => {
+    const query = new URLSearchParams(location.search).get('q')
+    if (!query) return
+    start(query.slice(0, QUERY_CHARS), false)
+    if (picked) huntFrom.current = undefined // the lines of the address come first
+  }, [])
+  const setOnly = (is: boolean) => {
+    const n = at || numberAt(rows.current?.first() ?? 0)
+    showOnly(is)
+    if (search.query === '') return
+    if (!is) return jump(n)
+    const index = search.matches.findIndex((m) => m >= n)
+    requestAnimationFrame(() => rows.current?.show(Math.max(0, index)))
+  }
+  const showTimes = (is: boolean) => {
+    timesChoice.set(is ? 'on' : null)
+    setTimes(is)
   }
   const phases = steps.filter((s) => s.startsPhase && s.firstLine).map((s) => s.firstLine ?? 1)
   const toPhase = (by: 1 | -1) => {
@@ -218,7 +286,7 @@ export function LogViewer(props: ViewerProps) {
     rows.current?.toEnd()
   }
   const followToggle = {
-    label: 'follow',
+    label: 'Follow',
     isOn: isFollowing,
     set: (is: boolean) => (is ? toEnd() : setFollowing(false)),
   }
@@ -250,7 +318,7 @@ export function LogViewer(props: ViewerProps) {
 
   const row = (index: number, top?: number) => {
     const n = numberAt(index)
-    const line = store.line(n)
+    const line = store.line(n) ?? search.lines.get(n)
     const isMatch = matched.has(n)
     const began = line?.step ? stepByName.get(line.step)?.startedAt : undefined
     return (
@@ -282,39 +350,52 @@ export function LogViewer(props: ViewerProps) {
   }
   return (
     // biome-ignore lint/a11y/noStaticElementInteractions: keys that bubble from the log and its search
-    <div ref={root} className={css.viewer} onKeyDown={onKey}>
+    <div
+      ref={root}
+      className={css.viewer}
+      onKeyDown={onKey}
+      onWheel={() => {
+        target.current = undefined
+      }}
+      onPointerDown={() => {
+        target.current = undefined
+      }}
+    >
       <Toolbar
         search={search}
         total={total}
         at={at}
         input={input}
-        onSearch={session.search.start}
+        onSearch={start}
         onStep={step}
         onLeave={() => rows.current?.focus()}
         toggles={[
-          { label: 'only matches', isOn: isOnly, set: showOnly },
-          { label: 'wrap', isOn: isWrapped, set: wrap },
-          { label: 'times', isOn: hasTimes, set: showTimes },
+          { label: 'Only matches', isOn: isOnly, set: setOnly },
+          { label: 'Wrap', isOn: isWrapped, set: wrap },
+          { label: 'Times', isOn: hasTimes, set: showTimes },
           ...(props.isOpen ? [followToggle] : []),
         ]}
       />
-      {picked && <Picked lines={picked} store={store} onDrop={() => setPicked(undefined)} />}
+      {picked && (
+        <Picked
+          lines={picked}
+          store={store}
+          query={search.query}
+          onDrop={() => setPicked(undefined)}
+        />
+      )}
       <div className={css.place}>
         <span>{stepByName.get(here.current ?? '')?.words ?? 'Log'}</span>
         <span>{total === 1 ? '1 line' : `${total.toLocaleString('en')} lines`}</span>
       </div>
       {size === 0 ? (
         <p className={css.nothing}>
-          {isFiltered
-            ? 'No line matches.'
-            : props.isOpen
-              ? 'Nothing was written yet.'
-              : 'Nothing was written.'}
+          {isFiltered ? 'No line matches.' : props.isOpen ? 'No output yet.' : 'No output.'}
         </p>
       ) : (
         <Rows
-          isWrapped={isWrapped}
           count={size}
+          begin={begin}
           isFollowing={isFollowing && !isFiltered}
           setFollowing={setFollowing}
           onView={onView}

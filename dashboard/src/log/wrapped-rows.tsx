@@ -3,7 +3,7 @@
 import { useVirtualizer } from '@tanstack/react-virtual'
 import { useEffect, useImperativeHandle, useLayoutEffect, useRef } from 'react'
 import css from './log.module.css'
-import { boxHeight, ROW_PX, type RowsProps, SPARE, useFollow } from './rows.tsx'
+import { ROW_PX, type RowsProps, SPARE, useFollow } from './rows.tsx'
 
 export function WrappedRows(props: RowsProps) {
   const { count, isFollowing, onView } = props
@@ -14,6 +14,7 @@ export function WrappedRows(props: RowsProps) {
     getScrollElement: () => box.current,
     estimateSize: () => ROW_PX,
     overscan: SPARE,
+    initialOffset: (props.begin ?? 0) * ROW_PX,
   })
   const items = virtual.getVirtualItems()
   const [from, to] = [items[0]?.index ?? 0, (items.at(-1)?.index ?? 0) + 1]
@@ -22,10 +23,20 @@ export function WrappedRows(props: RowsProps) {
   useLayoutEffect(() => {
     if (isFollowing && box.current) box.current.scrollTop = box.current.scrollHeight
   }, [isFollowing, count, height])
+  // biome-ignore lint/correctness/useExhaustiveDependencies: only when these rows appear
+  useLayoutEffect(() => {
+    if (props.begin !== undefined && !isFollowing) {
+      virtual.scrollToIndex(props.begin, { align: 'start' })
+    }
+  }, [])
   const top = virtual.range?.startIndex ?? from
   useEffect(() => onView(from, to, top), [from, to, top, onView])
   useImperativeHandle(props.handle, () => ({
     show: (index) => virtual.scrollToIndex(index, { align: 'center' }),
+    first() {
+      const at = box.current?.scrollTop ?? 0
+      return virtual.getVirtualItems().find((item) => item.start >= at - 1)?.index ?? 0
+    },
     toEnd: () => virtual.scrollToIndex(Math.max(0, count - 1), { align: 'end' }),
     toStart: () => virtual.scrollToIndex(0),
     focus: () => box.current?.focus({ preventScroll: true }),
@@ -35,7 +46,6 @@ export function WrappedRows(props: RowsProps) {
       ref={box}
       className={`${css.box} ${css.wrapped}`}
       aria-label={props.label}
-      style={{ height: boxHeight(height) }}
       // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, so the keyboard has to reach it
       tabIndex={0}
       onScroll={reported}

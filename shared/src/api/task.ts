@@ -62,6 +62,7 @@ export const Task = z.object({
   branch: z.string(),
   commit_sha: z.string().nullable(),
   commit_message: z.string().nullable(),
+  commit_author: z.string().nullable().default(null),
   recipe: z.enum(RECIPES),
   action: z.string().nullable(),
   /** The service that a restart, stop or start is about; null: all of them. */
@@ -69,6 +70,8 @@ export const Task = z.object({
   waiting_for: WaitingFor.nullable(),
   cancel_requested_at: Time.nullable(),
   cancel_reason: z.enum(['user', 'superseded', 'environment_removed']).nullable(),
+  /** The user or the event that canceled it, by name. */
+  canceled_by: z.string().nullable().default(null),
   superseded_by: Id.nullable(),
   failure: Failure.nullable(),
   warnings: z.array(

@@ -17,6 +17,14 @@ export const LOOKS = {
   memoryBytes: 256 * MiB,
   /** The newest commits of a branch, to find the one that a short SHA names. About 200 KiB each 1,000. */
   commits: 2_000,
+  /** Commits and branches that a page offers to choose from. */
+  offeredCommits: 30,
+  offeredBranches: 200,
+  /** Names of the files that differ between two commits: about 10,000, of which a page shows the first. */
+  differenceBytes: MiB,
+  shownFiles: 200,
+  /** Differences that the control plane remembers; two commits never differ in another way later. */
+  differences: 200,
   /** Host keys that are kept for one project; a forge has a few. */
   knownHostsBytes: 64 * KiB,
   /** To resolve a name, before anything is started. */

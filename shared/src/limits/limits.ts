@@ -86,6 +86,8 @@ export const TASKS = {
   cleanupMs: 60 * SECOND,
   /** REFUSED draining or not_started leads to a new attempt, this often. */
   attempts: 5,
+  /** Of the name of a commit's author, which anybody can set. */
+  authorChars: 200,
   tombstoneMs: 30 * DAY,
   acceptFreeBytes: 512 * MiB,
   /** A removal frees the disk; it needs space only for its log. */

@@ -227,17 +227,7 @@ async function readEnd(
 }
 
 /** Compares it with the last successful deployment before it; null if there is none. */
-export async function compareTask(
-  ctx: Context,
-  caller: Caller,
-  taskId: number,
-): Promise<SinceLastSuccess | null> {
-  const task = await loadTask(ctx.db, caller, taskId, 'read')
-  const attempt = (await listNewestAttempts(ctx.db, [task.id])).get(task.id)
-  return compareWithSuccess(ctx, task, attempt)
-}
-
-async function compareWithSuccess(
+export async function compareWithSuccess(
   ctx: Context,
   failed: Task,
   attempt: ShownAttempt | undefined,

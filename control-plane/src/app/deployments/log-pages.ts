@@ -58,6 +58,8 @@ export interface LogSearch {
   view: LogView
   /** Line numbers, ascending. */
   found: readonly number[]
+  /** Of the first of them, for a page that has not loaded those lines. */
+  texts: readonly string[]
   /** Where the next search begins; null if the log was searched to its end. */
   nextLine: number | null
 }
@@ -76,11 +78,17 @@ export async function searchLog(
   ctx.quotas.narrow.searches.take(`user ${caller.userId}`)
   const view = await openTaskLog(ctx, caller, taskId)
   const { attempt } = view
-  if (!attempt) return { view, found: [], nextLine: null }
+  if (!attempt) return { view, found: [], texts: [], nextLine: null }
   const { query, isCaseSensitive = false, fromLine = 1 } = asked
   const isWanted = query === undefined ? isErrorLine : holdsText(query, isCaseSensitive)
-  const { matches, lineBytes, searchBytes } = LOG_PAGES
-  const search = new LineSearch(isWanted, { fromLine, matches, lineBytes })
+  const { searchBytes, ...bounds } = LOG_PAGES
+  const search = new LineSearch(isWanted, {
+    ...bounds,
+    fromLine,
+    lineChars: LOG_PAGES.foundLineChars,
+    chars: LOG_PAGES.foundChars,
+  })
+  const { found, texts } = search
   let bytes = 0
   for await (const piece of ctx.logs.read(attempt.id, 0, attempt.logBytes)) {
     search.add(piece)
@@ -88,9 +96,9 @@ export async function searchLog(
     if (search.line >= fromLine) bytes += piece.length
     if (search.isFull || bytes >= searchBytes) {
       const isWhole = search.line > attempt.logLines
-      return { view, found: search.found, nextLine: isWhole ? null : search.line }
+      return { view, found, texts, nextLine: isWhole ? null : search.line }
     }
   }
   search.finish()
-  return { view, found: search.found, nextLine: null }
+  return { view, found, texts, nextLine: null }
 }

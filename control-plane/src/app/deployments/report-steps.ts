@@ -1,4 +1,5 @@
 // The plan of an attempt and its steps, as agents report them.
+import { shownText } from '@berth/shared'
 import { AttemptState, type PlanMade, type StepChanged, StepState } from '@berth/shared/wire'
 import { durationMs } from '@bufbuild/protobuf/wkt'
 import type { AttemptStateValue } from '../../domain/deployments/attempt.ts'
@@ -19,9 +20,9 @@ export async function applyPlan(c: Change, attempt: Attempt, plan: PlanMade): Pr
       attemptId: attempt.id,
       stepIndex: stepIndex++,
       phase: phase.name,
-      phaseTitle: phase.title,
+      phaseTitle: shownText(phase.title),
       stepId: step.stepId,
-      title: step.title,
+      title: shownText(step.title),
     })),
   )
   await insertSteps(c.db, rows)
@@ -38,7 +39,7 @@ export async function applyStep(
   await updateStep(c.db, attempt.id, step.stepId, {
     state: step.state,
     exitCode: step.exitCode ?? null,
-    message: step.message,
+    message: shownText(step.message),
     firstLogSeq: numberOrNull(step.firstLogSeq),
     lastLogSeq: numberOrNull(step.lastLogSeq),
     ...(begins ? { startedAt: at } : { durationMs: took }),

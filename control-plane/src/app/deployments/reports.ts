@@ -1,6 +1,6 @@
 // Turns agents' reports into rows: one transaction per batch, each event exactly once, acknowledged after the commit.
 // Events of unknown attempts, old fences and finished attempts are stored as history and change nothing else.
-import { failureWord, isLifecycle, SERVICE_FILE, TASKS } from '@berth/shared'
+import { failureWord, isLifecycle, SERVICE_FILE, shownLine, shownText, TASKS } from '@berth/shared'
 import {
   type AttemptChanged,
   AttemptState,
@@ -215,9 +215,13 @@ async function applyOwn(
       })
       return false
     case 'commit': {
-      const { commitSha, subject } = body.value
+      const { commitSha, subject, authorName } = body.value
       const environment = await lockEnvironment(c.db, task.environmentId)
-      await updateTask(c.db, task.id, { commitSha, commitMessage: subject })
+      await updateTask(c.db, task.id, {
+        commitSha,
+        commitMessage: shownText(subject),
+        commitAuthor: shownLine(authorName, TASKS.authorChars) || null,
+      })
       // if a newer deployment is queued, its commit stays the target
       if (environment?.lastTaskId === task.id) {
         await updateDeployed(c.db, task.environmentId, attempt.fence, { targetSha: commitSha })
@@ -244,8 +248,9 @@ async function applyOwn(
       return false
     }
     case 'warning': {
-      const { code, message, stepId } = body.value
-      const warnings = [...task.warnings, { code, message, step: stepId || null }].slice(0, 100)
+      const { code, stepId } = body.value
+      const warning = { code, message: shownText(body.value.message), step: stepId || null }
+      const warnings = [...task.warnings, warning].slice(0, 100)
       await updateTask(c.db, task.id, { warnings: JSON.stringify(warnings) })
       return false
     }
@@ -279,7 +284,13 @@ async function applyServices(
     const served = services.flatMap(({ hosts }) => hosts)
     await releaseHosts(c, attempt.agentId, environment, served)
   }
-  await updateTask(c.db, task.id, { liveAt: task.liveAt ?? at })
+  const images = deployed.services
+    .filter(({ image, imageDigest }) => image !== '' || imageDigest !== '')
+    .map(({ name, image, imageDigest }) => ({ name, image, digest: imageDigest }))
+  await updateTask(c.db, task.id, {
+    liveAt: task.liveAt ?? at,
+    images: images.length > 0 ? JSON.stringify(images) : null,
+  })
   emitTask(c, task, 'task.live', {})
 }
 
@@ -314,7 +325,7 @@ async function applyAttempt(
   const ended = step.state >= AttemptState.SUCCEEDED
   await raiseAttempt(c.db, attempt.id, step.state, {
     code: changed.code,
-    message: changed.message,
+    message: shownText(changed.message),
     failedStepId: changed.failedStepId,
     exitCode: changed.exitCode ?? null,
     platformCheck: changed.platformCheck ? 1 : 0,
@@ -400,7 +411,7 @@ async function moveTaskWith(
   if (!moved) return
   if (status === 'succeeded') await recordSuccess(c, attempt, task)
   if (isLifecycle(task.type)) await recordLifecycle(c, task, status, at)
-  const { message } = changed
+  const message = shownText(changed.message)
   await endRemovalTask(ctx, c, task, { status, message, begun: startedAt !== null })
   await updateEnvironment(c.db, task.environmentId, { updatedAt: c.now })
   emitTask(c, task, `task.${status}`, { code: failure ? failureWord(changed.code) : null })
@@ -426,7 +437,7 @@ async function failureOf(c: Change, attempt: Attempt, changed: AttemptChanged) {
   const timedOut = changed.state === AttemptState.TIMED_OUT
   return describeFailure({
     code: timedOut ? 'timeout' : failureWord(changed.code),
-    message: changed.message,
+    message: shownText(changed.message),
     exitCode: changed.exitCode ?? null,
     platformCheck: changed.platformCheck,
     step: step && { ...step, line: null },

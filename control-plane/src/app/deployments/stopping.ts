@@ -9,6 +9,8 @@ import { agentTopic, emitTask } from '../core/transaction.ts'
 
 interface StopReason {
   reason: 'user' | 'superseded' | 'environment_removed'
+  /** The name of the user or the event; null if the task that replaces it says enough. */
+  by: string | null
 }
 
 interface Stopped {
@@ -25,6 +27,7 @@ export async function stopTask(c: Change, id: number, why: StopReason): Promise<
   const asked = {
     cancelRequestedAt: task.cancelRequestedAt ?? c.now,
     cancelReason: why.reason,
+    canceledBy: why.by,
     supersededBy: null, // the queue names the successor
   }
   switch (decision.kind) {

@@ -55,7 +55,7 @@ export async function cancelTask(ctx: Context, caller: Caller, id: number): Prom
     const environment = await lockEnvironment(c.db, environmentId)
     if (!environment) throw new AppError('not_found', 'It was just removed.')
     await requireUnprotected(c.db, caller, environment)
-    const { task, outcome } = await stopTask(c, id, { reason: 'user' })
+    const { task, outcome } = await stopTask(c, id, { reason: 'user', by: caller.name })
     if (outcome === 'refuse_finished') {
       throw new AppError('task_finished', `Task ${id} has ${task.status} already.`)
     }

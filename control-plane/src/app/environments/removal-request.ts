@@ -70,14 +70,14 @@ async function remove(
       trigger: asked.trigger,
       skipSteps: asked.force,
     }))
-  if (asked.forget) await forget(ctx, c, id)
+  if (asked.forget) await forget(ctx, c, id, caller.name)
   return taskId
 }
 
 /** If its server ever returns, it stops what still runs there; the removal does not wait for that. */
-async function forget(ctx: Context, c: Change, environmentId: number): Promise<void> {
+async function forget(ctx: Context, c: Change, environmentId: number, by: string): Promise<void> {
   for (const task of await listUnfinishedTasks(c.db, environmentId)) {
-    await stopTask(c, task.id, { reason: 'environment_removed' })
+    await stopTask(c, task.id, { reason: 'environment_removed', by })
   }
   await finishRemoval(ctx, c, environmentId, { forget: true })
 }

@@ -24,7 +24,7 @@ import {
   type Project,
 } from '../../store/projects/projects.ts'
 import { findServer } from '../../store/servers/servers.ts'
-import { type Actor, audit, BERTH } from '../core/audit.ts'
+import { type Actor, actorName, audit, BERTH } from '../core/audit.ts'
 import type { Change } from '../core/change.ts'
 import { emit, emitEnvironment, emitTask } from '../core/transaction.ts'
 import { queueTask } from '../deployments/queue.ts'
@@ -52,7 +52,7 @@ export async function beginRemoval(
   if (held.removingAt !== null) {
     throw new AppError('environment_removing', `${held.identifier} is being removed already.`)
   }
-  await stopTasks(c, held.id)
+  await stopTasks(c, held.id, actorName(by))
   await endSshAccess(c, { environmentId: held.id }, 'environment_removed')
   await updateEnvironment(c.db, held.id, {
     removingAt: c.now,
@@ -78,9 +78,10 @@ export async function beginRemoval(
 }
 
 /** Stops deployments and actions; the removal of a copy on a former server continues. */
-async function stopTasks(c: Change, environmentId: number): Promise<void> {
+async function stopTasks(c: Change, environmentId: number, by: string): Promise<void> {
   for (const task of await listUnfinishedTasks(c.db, environmentId)) {
-    if (task.type !== 'destroy') await stopTask(c, task.id, { reason: 'environment_removed' })
+    if (task.type === 'destroy') continue
+    await stopTask(c, task.id, { reason: 'environment_removed', by })
   }
 }
 

@@ -97,7 +97,7 @@ export async function perform(
         break
       }
       case 'supersede':
-        superseded = (await stopTask(c, intent.taskId, { reason: 'superseded' })).task
+        superseded = (await stopTask(c, intent.taskId, { reason: 'superseded', by: null })).task
         break
       case 'remove':
         break

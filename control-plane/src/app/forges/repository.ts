@@ -40,6 +40,19 @@ export const lookAtRepository = (ctx: Context, project: Project): Promise<Look> 
 export const listCommits = (ctx: Context, project: Project, ref: string) =>
   ctx.outbound.git.listCommits({ ...lookRequest(ctx, project), ref, most: LOOKS.commits })
 
+/** The same with authors and subjects, for a user who chooses one. */
+export const readHistory = (ctx: Context, project: Project, ref: string) =>
+  ctx.outbound.git.readHistory({ ...lookRequest(ctx, project), ref, most: LOOKS.offeredCommits })
+
+/** Which files differ between two commits. Uses the network. */
+export const compareCommits = (ctx: Context, project: Project, base: string, head: string) =>
+  ctx.outbound.git.compareTrees({
+    ...lookRequest(ctx, project),
+    base,
+    head,
+    most: LOOKS.shownFiles,
+  })
+
 const encodeLookError = (look: Look): string | null =>
   look.ok ? null : JSON.stringify({ code: look.code, message: look.message })
 

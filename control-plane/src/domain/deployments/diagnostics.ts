@@ -16,15 +16,29 @@ export const diagnosticsStatus = (
   return laterSuccessId === undefined ? 'failed' : 'recovered'
 }
 
-const CANCELED = {
-  user: 'A user canceled it.',
-  superseded: 'A newer deployment replaced it before it began.',
-  environment_removed: 'Its environment was removed.',
+type CancelReason = 'user' | 'superseded' | 'environment_removed'
+
+function explainCancel(reason: CancelReason | null, by: string | null): string {
+  switch (reason) {
+    case 'user':
+      return `${by ?? 'A user'} canceled it.`
+    case 'superseded':
+      return 'A newer deployment replaced it before it began.'
+    case 'environment_removed':
+      return by ? `${by} removed its environment.` : 'Its environment was removed.'
+    case null:
+      return 'It was canceled.'
+  }
 }
 
 /** What became of a task, in one sentence; `waiting` says what a queued or running one waits for. */
 export function summarizeTask(
-  task: { status: TaskStatus; cancelReason: keyof typeof CANCELED | null; failure: Failure | null },
+  task: {
+    status: TaskStatus
+    cancelReason: CancelReason | null
+    canceledBy: string | null
+    failure: Failure | null
+  },
   waiting: string | undefined,
 ): string {
   switch (task.status) {
@@ -37,7 +51,7 @@ export function summarizeTask(
     case 'failed':
       return task.failure?.message ?? 'It failed.'
     case 'canceled':
-      return task.cancelReason ? CANCELED[task.cancelReason] : 'It was canceled.'
+      return explainCancel(task.cancelReason, task.canceledBy)
   }
 }
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { holdsText, isErrorLine, LineSearch } from './log-search.ts'
 
-const bounds = { fromLine: 1, matches: 100, lineBytes: 1_000 }
+const bounds = { fromLine: 1, matches: 100, lineBytes: 1_000, lineChars: 20, chars: 1_000 }
 
 /** Fed in pieces of every size, because the borders of pieces must not matter. */
 function search(text: string, query: string, size: number, over: Partial<typeof bounds> = {}) {
@@ -25,6 +25,14 @@ describe('lines that hold a text', () => {
     expect(search(text, 'two', 3, { fromLine: 3 }).found).toEqual([4, 5])
     const some = search(text, 'two', 3, { matches: 2 })
     expect([some.found, some.isFull, some.line]).toEqual([[2, 4], true, 5])
+  })
+
+  test('come with their beginnings, colours included, as far as they fit', () => {
+    const some = search(text, 'two', 3)
+    expect(some.texts).toEqual(['\u001b[31mTwo\u001b[0m ü', 'three two', 'last two'])
+    expect(search(text, 'two', 3, { lineChars: 5 }).texts[1]).toBe('three')
+    const few = search(text, 'two', 3, { chars: 25 })
+    expect([few.found, few.texts.length]).toEqual([[2, 4, 5], 2])
   })
 
   test('of a line that is too long only the beginning counts', () => {

@@ -22,16 +22,21 @@ interface SearchBounds {
   fromLine: number
   matches: number
   lineBytes: number
+  /** Characters of the found lines that are kept, of one and of all; beyond it only their numbers. */
+  lineChars: number
+  chars: number
 }
 
 export class LineSearch {
   readonly #isWanted: (text: string) => boolean
   readonly #bounds: SearchBounds
   readonly #found: number[] = []
+  readonly #texts: string[] = []
   readonly #decoder = new TextDecoder()
   #line = 1
   #rest: Uint8Array[] = []
   #restBytes = 0
+  #chars = 0
 
   constructor(isWanted: (text: string) => boolean, bounds: SearchBounds) {
     this.#isWanted = isWanted
@@ -40,6 +45,11 @@ export class LineSearch {
 
   get found(): readonly number[] {
     return this.#found
+  }
+
+  /** The beginnings of the found lines with their colours, as far as they fit: at most as many as were found. */
+  get texts(): readonly string[] {
+    return this.#texts
   }
 
   get isFull(): boolean {
@@ -77,11 +87,18 @@ export class LineSearch {
     this.#restBytes += kept.length
   }
 
+  #take(raw: string): void {
+    this.#found.push(this.#line)
+    const text = raw.slice(0, this.#bounds.lineChars)
+    this.#chars += text.length
+    if (this.#chars <= this.#bounds.chars) this.#texts.push(text)
+  }
+
   #endLine(): void {
     if (this.#line >= this.#bounds.fromLine) {
       const text = this.#rest.map((part) => this.#decoder.decode(part, { stream: true })).join('')
-      const whole = stripEscapes(text + this.#decoder.decode())
-      if (this.#isWanted(whole)) this.#found.push(this.#line)
+      const raw = text + this.#decoder.decode()
+      if (this.#isWanted(stripEscapes(raw))) this.#take(raw)
     }
     this.#rest = []
     this.#restBytes = 0

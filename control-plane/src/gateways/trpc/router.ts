@@ -3,6 +3,7 @@
 
 import { router } from './base.ts'
 import { taskRouter } from './deployments/task.ts'
+import { versionRouter } from './deployments/version.ts'
 import { backupRouter } from './environments/backup.ts'
 import { environmentRouter } from './environments/environment.ts'
 import { actionRouter, variableRouter } from './environments/variable.ts'
@@ -43,6 +44,7 @@ export const appRouter = router({
   variable: variableRouter,
   action: actionRouter,
   task: taskRouter,
+  version: versionRouter,
   artifact: artifactRouter,
 })
 

@@ -132,6 +132,8 @@ export const COLUMN_FACTS: Record<string, Record<string, ColumnFacts>> = {
     skipSteps: { type: 'Flag' },
     reuseRelease: { type: 'Flag' },
     serviceFileSha: { note: 'Of the .service.yml it read.' },
+    canceledBy: { note: 'The name of the user or the event that canceled it.' },
+    images: { note: 'JSON: name, image and digest of each service that it started.' },
     formerCopy: {
       type: 'Flag',
       note: 'Removes the copy on a former server; the environment itself stays and is not locked.',

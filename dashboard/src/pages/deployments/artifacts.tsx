@@ -6,9 +6,24 @@ import { ActButton } from '../../components/act.tsx'
 import { Icon } from '../../components/icon.tsx'
 import { Moment, Time, useNow } from '../../components/time.tsx'
 import { bytes } from '../../format.ts'
+import css from './task.module.css'
+
+const useFiles = (taskId: number) =>
+  useQuery(trpc.artifact.list.queryOptions({ task_id: taskId })).data?.artifacts ?? []
+
+/** The files as a panel beside the log; nothing while there are none. */
+export function FilesPanel({ taskId }: { taskId: number }) {
+  if (useFiles(taskId).length === 0) return null
+  return (
+    <section className={css.panel}>
+      <h2>Files</h2>
+      <Artifacts taskId={taskId} />
+    </section>
+  )
+}
 
 export function Artifacts({ taskId }: { taskId: number }) {
-  const list = useQuery(trpc.artifact.list.queryOptions({ task_id: taskId })).data?.artifacts ?? []
+  const list = useFiles(taskId)
   const now = useNow()
   if (list.length === 0) return null
   return (

@@ -1,21 +1,26 @@
-// What a user can do with a task: cancel it, redeploy its version, roll back to it, download its log.
-import { useNavigate } from '@tanstack/react-router'
-import { useState } from 'react'
+// What a user can do with a task: cancel it, redeploy its version or another one, roll back, share it, read its log.
+import { lazy, Suspense, useState } from 'react'
 import { api, change } from '../../api.ts'
-import { Ask, useAct } from '../../components/act.tsx'
+import { useAct } from '../../components/act.tsx'
 import { Button } from '../../components/button.tsx'
 import { FormError } from '../../components/forms/form.tsx'
 import { Icon } from '../../components/icon.tsx'
+import { Menu, MenuButton } from '../../components/menu.tsx'
 import type { Environment, Task } from '../../data.ts'
 import { short } from '../../format.ts'
-import { copyAddress } from '../../log/toolbar.tsx'
+import type { LogSession } from '../../log/session.ts'
+import { shareAddress } from '../../log/toolbar.tsx'
 import { deployReason, isReadOnly } from '../environments/bits.tsx'
 
+const DeployDialog = lazy(async () => ({
+  default: (await import('./version-dialogs.tsx')).DeployDialog,
+}))
+const RollBackDialog = lazy(async () => ({
+  default: (await import('./version-dialogs.tsx')).RollBackDialog,
+}))
+
 /** Gets a ticket first, so a refusal appears as a message and never as a file. */
-export async function openTicket(
-  ticket: Promise<{ url: string }>,
-  isShown: boolean,
-): Promise<void> {
+async function openTicket(ticket: Promise<{ url: string }>, isShown: boolean): Promise<void> {
   // opened during the click, or the browser blocks it as a pop-up
   const tab = isShown ? open('', '_blank') : null
   try {
@@ -28,26 +33,30 @@ export async function openTicket(
   }
 }
 
-export function TaskActions({
-  task: t,
-  environment: e,
-}: {
+interface ActionsProps {
   task: Task
   environment: Environment | undefined
-}) {
+  session: LogSession | undefined
+}
+
+export function TaskActions({ task: t, environment: e, session }: ActionsProps) {
   const log = useAct()
   const raw = (shown: boolean) =>
     void log.run(() => openTicket(api.task.logTicket.mutate({ task_id: t.id, shown }), shown))
   return (
     <>
       {t.finished_at === null ? <Cancel task={t} /> : e && <Again task={t} environment={e} />}
-      <Button busy={log.isBusy} onClick={() => raw(false)} aria-label="Download the raw log">
-        <Icon name="download" /> Raw
+      <Button onClick={() => void shareAddress(session?.search.get().query ?? '')}>
+        <Icon name="copy" /> Share
       </Button>
-      <Button onClick={() => raw(true)}>View as plain text</Button>
-      <Button onClick={() => void copyAddress()}>
-        <Icon name="copy" /> Copy link
-      </Button>
+      <Menu label="More actions" kind="plain" face={<Icon name="more" />}>
+        <MenuButton onClick={() => raw(false)}>
+          <Icon name="download" /> Download log
+        </MenuButton>
+        <MenuButton onClick={() => raw(true)}>
+          <Icon name="out" /> View as plain text
+        </MenuButton>
+      </Menu>
       {log.problem && <FormError problem={log.problem} />}
     </>
   )
@@ -64,7 +73,10 @@ function Cancel({ task: t }: { task: Task }) {
         reason={isAsked ? 'Cancellation requested. It ends soon.' : undefined}
         reasonHidden
         onClick={() =>
-          void run(() => change(api.task.cancel.mutate({ task_id: t.id })), 'Cancel asked for.')
+          void run(
+            () => change(api.task.cancel.mutate({ task_id: t.id })),
+            'Cancellation requested.',
+          )
         }
       >
         {isAsked ? 'Canceling' : 'Cancel'}
@@ -74,45 +86,46 @@ function Cancel({ task: t }: { task: Task }) {
   )
 }
 
-/** Deploys the same version again, or rolls back to an earlier one. */
-export function Again({ task: t, environment: e }: { task: Task; environment: Environment }) {
-  const [isAsking, ask] = useState(false)
-  const navigate = useNavigate()
-  const sha = t.commit_sha
+/** Redeploy and Roll back; the more likely one of the two is the page's main action. */
+function Again({ task: t, environment: e }: { task: Task; environment: Environment }) {
+  const [asked, ask] = useState<'deploy' | 'back'>()
   if (t.type !== 'deploy' || isReadOnly(e)) return null
-  if (sha === null && t.status !== 'failed') return null
-  const isBack = t.status === 'succeeded' && e.commit_sha !== sha
-  const label = isBack ? `Roll back to ${short(sha)}` : sha ? 'Redeploy' : 'Deploy again'
-  const deploy = async () => {
-    const made = await change(
-      api.environment.deploy.mutate({
-        environment_id: e.id,
-        ...(sha ? { commit_sha: sha } : {}),
-        ...(isBack ? { reuse_release: true } : {}),
-      }),
-    )
-    await navigate({ to: '/tasks/$id', params: { id: String(made.id) } })
-  }
+  const isEarlier =
+    t.status === 'succeeded' && t.commit_sha !== null && e.commit_sha !== t.commit_sha
+  const hasDeployed = e.commit_sha !== null
+  const reason = deployReason(e)
   return (
     <>
-      <Button kind="main" reason={deployReason(e)} reasonHidden onClick={() => ask(true)}>
-        {label}
-      </Button>
-      {isAsking && (
-        <Ask
-          title={`${label}?`}
-          submit={isBack ? 'Roll back' : label}
-          kind="main"
-          send={deploy}
-          done="Deployment started."
-          onClose={() => ask(false)}
+      {hasDeployed && (
+        <Button
+          kind={isEarlier ? 'main' : 'plain'}
+          reason={reason}
+          reasonHidden
+          onClick={() => ask('back')}
         >
-          <p>
-            {sha ? <code>{short(sha)}</code> : `What ${t.branch} has now`} {t.commit_message} is
-            deployed to {e.identifier} on {e.server.name}, with the variables as they are now.
-          </p>
-        </Ask>
+          {isEarlier ? `Roll back to ${short(t.commit_sha)}` : 'Roll back'}
+        </Button>
       )}
+      <Button
+        kind={isEarlier ? 'plain' : 'main'}
+        reason={reason}
+        reasonHidden
+        onClick={() => ask('deploy')}
+      >
+        Redeploy
+      </Button>
+      <Suspense fallback={null}>
+        {asked === 'deploy' && (
+          <DeployDialog environment={e} task={t} onClose={() => ask(undefined)} />
+        )}
+        {asked === 'back' && (
+          <RollBackDialog
+            environment={e}
+            commit={isEarlier ? t.commit_sha : null}
+            onClose={() => ask(undefined)}
+          />
+        )}
+      </Suspense>
     </>
   )
 }

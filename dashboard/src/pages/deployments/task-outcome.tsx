@@ -1,21 +1,18 @@
-// What a task waits for, or how it ended: the first thing a user of the page wants to know.
+// What a task waits for, or how it ended. Success is in the facts of the heading already; the rest is said here, in a
+// few lines, so that the log keeps its place.
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
-import { useSyncExternalStore } from 'react'
-import { api, trpc } from '../../api.ts'
-import { useAct } from '../../components/act.tsx'
+import { useState, useSyncExternalStore } from 'react'
+import { trpc } from '../../api.ts'
 import { Button } from '../../components/button.tsx'
-import { FormError } from '../../components/forms/form.tsx'
-import { Icon } from '../../components/icon.tsx'
-import { Section } from '../../components/page.tsx'
-import { Loaded, Note } from '../../components/states.tsx'
-import { Clock, Moment, Time } from '../../components/time.tsx'
+import { Note } from '../../components/states.tsx'
+import { Clock, Moment } from '../../components/time.tsx'
 import type { Environment, Task } from '../../data.ts'
-import { bytes, capital, duration, short } from '../../format.ts'
+import { capital } from '../../format.ts'
 import { plainText } from '../../log/ansi.ts'
 import type { LogSession } from '../../log/session.ts'
 import css from './task.module.css'
-import { Again, openTicket } from './task-actions.tsx'
+import { canceledWords } from './words.ts'
 
 const failedStep = (t: Task) =>
   t.phases?.flatMap((p) => p.steps).find((s) => s.name === t.failure?.step)
@@ -45,31 +42,45 @@ interface OutcomeProps {
 }
 
 export function Outcome(props: OutcomeProps) {
-  const { task: t } = props
+  const { task: t, environment: e } = props
+  const server = e?.server.name ?? 'The server'
   return (
     <>
       {t.waiting_for && <Waiting of={t.waiting_for} />}
       {t.unreachable_since && t.finished_at === null && (
         <Note kind="warn">
-          {props.environment?.server.name ?? 'The server'} disconnected{' '}
-          <Clock since={t.unreachable_since} /> ago; its deployment continues there.
+          {server} disconnected <Clock since={t.unreachable_since} /> ago. The deployment continues
+          there.
         </Note>
       )}
       {t.status === 'failed' && <Failed {...props} />}
-      {t.status === 'canceled' && <Canceled task={t} environment={props.environment} />}
-      {t.status === 'succeeded' && <Succeeded {...props} />}
-      {t.warnings.map((w) => (
-        <Note key={`${w.code} ${w.step} ${w.message}`} kind="warn">
-          {w.message}
-        </Note>
-      ))}
+      {t.status === 'canceled' && <Canceled task={t} environment={e} />}
       {t.late_outcome && (
         <Note kind="warn">
-          The server reported later that it {t.late_outcome}. This result was not taken any more.
+          {server} reported later that it {t.late_outcome}. The task had already been given up.
         </Note>
       )}
-      {t.type === 'action' && <Artifacts task={t} />}
+      <Warnings of={t.warnings} />
     </>
+  )
+}
+
+/** One warning is shown; several fold, because each costs a line of the log. */
+function Warnings({ of }: { of: Task['warnings'] }) {
+  const [first] = of
+  if (!first) return null
+  if (of.length === 1) return <Note kind="warn">{capital(first.message)}</Note>
+  return (
+    <Note kind="warn">
+      <details>
+        <summary>{of.length} warnings</summary>
+        <ul className={css.warnings}>
+          {of.map((w) => (
+            <li key={`${w.code} ${w.step} ${w.message}`}>{capital(w.message)}</li>
+          ))}
+        </ul>
+      </details>
+    </Note>
   )
 }
 
@@ -107,179 +118,68 @@ function useLineText(session: LogSession | undefined, n: number | undefined): st
 }
 const never = () => () => {}
 
+const LONG = 240
+
 function Failed({ task: t, environment: e, errorLine, session, jump }: OutcomeProps) {
   const text = useLineText(session, errorLine)
+  const [isAll, showAll] = useState(false)
   const f = t.failure
   const phase = t.phases?.find((p) => p.name === f?.phase)
   const where = [phase && capital(phase.title), f?.step_title].filter(Boolean)
+  const message = f?.message ?? 'It failed.'
+  const isLong = message.length > LONG || message.includes('\n')
   return (
     <Note kind="bad">
-      <div className="stack-small">
-        <p className={css.headline}>
-          {where.length > 0 ? where.join(', ') : 'It failed'}
-          {f?.exit_code ? ` (exit code ${f.exit_code})` : ''}: {f?.message}
-        </p>
-        {text && <pre className={css.error}>{text}</pre>}
-        <Since task={t} />
-        <p className="row">
+      <div className={css.failed}>
+        <div className="stack-small">
+          <p className={isLong && !isAll ? css.headlineCut : css.headline}>
+            {where.length > 0 ? `${where.join(', ')}` : 'Failed'}
+            {f?.exit_code ? ` (exit code ${f.exit_code})` : ''}: {message}
+          </p>
+          {text && text !== message && (
+            <pre className={css.error} title={text}>
+              {text}
+            </pre>
+          )}
+          {t.type === 'deploy' && !t.live_at && !t.reset && e?.commit_sha && (
+            <p className="small muted">The previous version is still running.</p>
+          )}
+        </div>
+        <div className="row">
+          {isLong && (
+            <Button small aria-expanded={isAll} onClick={() => showAll(!isAll)}>
+              {isAll ? 'Show less' : 'Show all'}
+            </Button>
+          )}
           {errorLine !== undefined && (
             <Button small onClick={() => jump(errorLine)}>
               Jump to error
             </Button>
           )}
-          {f?.code === 'not_started' && e && <Again task={t} environment={e} />}
-          {t.type === 'deploy' && !t.live_at && !t.reset && e?.commit_sha && (
-            <span>The version deployed before keeps running.</span>
-          )}
-        </p>
+        </div>
       </div>
     </Note>
-  )
-}
-
-/** What changed since the last successful deployment. */
-function Since({ task: t }: { task: Task }) {
-  const { data } = useQuery({
-    ...trpc.task.compare.queryOptions({ task_id: t.id }),
-    enabled: t.type === 'deploy',
-  })
-  if (t.type !== 'deploy' || data === undefined) return null
-  if (data === null) return <p className="muted">No deployment here has succeeded before.</p>
-  const changes = [
-    data.commit_sha !== t.commit_sha &&
-      `commit ${short(data.commit_sha)} → ${short(t.commit_sha) || 'unknown'}`,
-    data.service_file_changed && '.service.yml',
-    data.variable_keys_changed.length > 0 && `variables ${data.variable_keys_changed.join(', ')}`,
-  ].filter(Boolean)
-  return (
-    <p>
-      Changed since the last success (
-      <Link to="/tasks/$id" params={{ id: String(data.task_id) }}>
-        {data.task_id}
-      </Link>
-      ): {changes.length > 0 ? changes.join(', ') : 'nothing that Berth knows of'}.
-    </p>
   )
 }
 
 function Canceled({ task: t, environment: e }: Pick<OutcomeProps, 'task' | 'environment'>) {
-  if (t.cancel_reason === 'superseded' && t.superseded_by !== null) {
-    return (
-      <Note>
-        Superseded by{' '}
-        <Link to="/tasks/$id" params={{ id: String(t.superseded_by) }}>
-          {t.superseded_by}
-        </Link>
-        , which deploys something newer.
-      </Note>
-    )
-  }
-  const why =
-    t.cancel_reason === 'environment_removed'
-      ? 'Canceled: the environment is being removed.'
-      : 'Canceled by a user.'
+  const isKept = t.type === 'deploy' && !t.live_at && e?.commit_sha
   return (
     <Note>
-      {why}
-      {t.type === 'deploy' &&
-        !t.live_at &&
-        e?.commit_sha &&
-        ' The version deployed before keeps running.'}
+      {t.cancel_reason === 'superseded' && t.superseded_by !== null ? (
+        <>
+          Superseded by{' '}
+          <Link to="/tasks/$id" params={{ id: String(t.superseded_by) }}>
+            deployment {t.superseded_by}
+          </Link>
+          , which has a newer commit.
+        </>
+      ) : (
+        canceledWords(t)
+      )}
+      {isKept && t.cancel_reason !== 'environment_removed' && (
+        <> The previous version is still running.</>
+      )}
     </Note>
-  )
-}
-
-const HISTORY = 10
-
-function middle(values: number[]): number | undefined {
-  const sorted = values.toSorted((a, b) => a - b)
-  const at = sorted.length >> 1
-  if (sorted.length === 0) return undefined
-  return sorted.length % 2 ? sorted[at] : ((sorted[at - 1] ?? 0) + (sorted[at] ?? 0)) / 2
-}
-
-function Succeeded({ task: t, environment: e }: OutcomeProps) {
-  const { data } = useQuery({
-    ...trpc.task.list.queryOptions({
-      environment_id: t.environment_id,
-      status: ['succeeded'],
-      types: ['deploy'],
-      before: t.id,
-      limit: HISTORY,
-    }),
-    enabled: t.type === 'deploy',
-  })
-  if (t.type !== 'deploy') return null
-  const before = data?.tasks.flatMap((p) => (p.duration_ms === null ? [] : [p.duration_ms])) ?? []
-  const median = middle(before)
-  const isCurrent = e?.commit_sha === t.commit_sha
-  const urls = isCurrent ? (e?.services.filter((s) => s.url !== null) ?? []) : []
-  return (
-    <Note kind="ok">
-      <div className="stack-small">
-        <p>
-          Deployed in {duration(t.duration_ms ?? 0)}
-          {median !== undefined && `, ${compared(t.duration_ms ?? 0, median, before.length)}`}.
-        </p>
-        {urls.length > 0 && (
-          <ul className="row">
-            {urls.map((s) => (
-              <li key={s.name}>
-                {s.name}{' '}
-                <a href={s.url ?? ''} rel="noreferrer">
-                  {s.url}
-                </a>
-              </li>
-            ))}
-          </ul>
-        )}
-      </div>
-    </Note>
-  )
-}
-
-/** A difference within a tenth counts as usual. */
-function compared(took: number, median: number, of: number): string {
-  const usual = `the median of the ${of === 1 ? 'one' : `${of}`} before (${duration(median)})`
-  const by = Math.round((100 * (took - median)) / Math.max(1, median))
-  if (Math.abs(by) <= 10) return `about ${usual}`
-  return `${Math.abs(by)} % ${by > 0 ? 'above' : 'below'} ${usual}`
-}
-
-function Artifacts({ task: t }: { task: Task }) {
-  const query = useQuery(trpc.artifact.list.queryOptions({ task_id: t.id }))
-  return (
-    <Loaded query={query} what="Files">
-      {({ artifacts }) =>
-        artifacts.length === 0 ? null : (
-          <Section title="Files">
-            <ul className="stack-small">
-              {artifacts.map((a) => (
-                <ArtifactLink key={a.id} artifact={a} />
-              ))}
-            </ul>
-          </Section>
-        )
-      }
-    </Loaded>
-  )
-}
-
-type Artifact = Awaited<ReturnType<typeof api.artifact.list.query>>['artifacts'][number]
-
-function ArtifactLink({ artifact: a }: { artifact: Artifact }) {
-  const { isBusy, problem, run } = useAct()
-  const get = () => openTicket(api.artifact.ticket.mutate({ artifact_id: a.id }), false)
-  return (
-    <li className="row">
-      <Button small busy={isBusy} onClick={() => void run(get)}>
-        <Icon name="download" /> {a.path}
-      </Button>
-      <span className="muted small">
-        {bytes(a.size_bytes)}, <Time at={a.collected_at} />, available until{' '}
-        <Moment at={a.expires_at} />
-      </span>
-      {problem && <FormError problem={problem} />}
-    </li>
   )
 }

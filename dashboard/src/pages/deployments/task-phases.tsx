@@ -1,11 +1,14 @@
-// Phases and their steps with their durations, and each one's share of the total as a bar. Failed and running phases
-// are open, the others are folded. On narrow screens the list folds into one line above the log.
-import { useState } from 'react'
+// Phases and their steps with durations, each one's share of the total as a bar, and the newest line of what runs.
+// Failed and running phases are open, the others are folded. Before the first phase arrives, bars hold its place. On
+// narrow screens the list folds into one line above the log.
+import { useState, useSyncExternalStore } from 'react'
 import { Icon } from '../../components/icon.tsx'
 import { Status, TaskStatus } from '../../components/status.tsx'
 import { useNow } from '../../components/time.tsx'
 import type { Task } from '../../data.ts'
 import { capital, clock, duration } from '../../format.ts'
+import { plainText } from '../../log/ansi.ts'
+import type { LogSession } from '../../log/session.ts'
 import css from './task.module.css'
 
 type Phase = NonNullable<Task['phases']>[number]
@@ -27,8 +30,7 @@ const took = (of: Timed, now: number): string =>
 
 /** An SVG scales its width without an inline style. */
 function Share({ of, all }: { of: number; all: number }) {
-  if (all <= 0) return null
-  const width = Math.max(of > 0 ? 0.5 : 0, (100 * of) / all)
+  const width = all <= 0 ? 0 : Math.max(of > 0 ? 0.5 : 0, (100 * of) / all)
   return (
     <svg className={css.share} viewBox="0 0 100 1" preserveAspectRatio="none" aria-hidden="true">
       <rect width={Math.min(100, width)} height="1" />
@@ -36,52 +38,101 @@ function Share({ of, all }: { of: number; all: number }) {
   )
 }
 
-export function Phases({ task, jump }: { task: Task; jump(line: number): void }) {
+/** Lines of other steps that run at the same time may come after it. */
+const LOOK_BACK = 200
+
+/** The newest line that this step wrote. */
+function useLastLine(session: LogSession | undefined, step: string): string {
+  const get = (): string => {
+    if (!session) return ''
+    const { store } = session
+    for (let n = store.total; n > Math.max(0, store.total - LOOK_BACK); n--) {
+      const line = store.line(n)
+      if (line?.step !== step) continue
+      const text = plainText(line.text.slice(0, 1_000)).trim()
+      if (text !== '') return text
+    }
+    return ''
+  }
+  return useSyncExternalStore(session?.store.subscribe ?? never, get)
+}
+const never = () => () => {}
+
+export const isWide = (): boolean => !matchMedia('(width < 60rem)').matches
+
+interface PhasesProps {
+  task: Task
+  session: LogSession | undefined
+  jump(line: number): void
+}
+
+export function Phases({ task: t, session, jump }: PhasesProps) {
   const now = useNow()
-  const phases = task.phases ?? []
+  const phases = t.phases ?? []
   const all = phases.reduce((sum, p) => sum + elapsed(p, now), 0)
   const current =
     phases.find((p) => p.status === 'failed') ??
     phases.find((p) => p.status === 'running') ??
     phases.findLast((p) => p.status !== 'pending')
   const done = phases.filter((p) => p.status === 'succeeded' || p.status === 'skipped').length
-  const isDone = done === phases.length
-  const [isOpen, open] = useState(() => !matchMedia('(width < 60rem)').matches)
-  if (phases.length === 0) return null
+  const isDone = phases.length > 0 && done === phases.length
+  const [isOpen, open] = useState(isWide)
+  const hint = current
+    ? { of: current.status, word: isDone ? `${done} of ${done}` : capital(current.title) }
+    : { of: t.status }
   return (
     <details
-      className={css.phases}
+      className={css.panel}
       open={isOpen}
       onToggle={(event) => open(event.currentTarget.open)}
     >
       <summary>
         <h2>Phases</h2>
-        {!isOpen && current && (
-          <TaskStatus
-            of={current.status}
-            word={isDone ? `${done} of ${done}` : capital(current.title)}
-          />
-        )}
+        {!isOpen && <TaskStatus {...hint} />}
       </summary>
-      <ol>
-        {phases.map((p) => (
-          <PhaseItem key={p.name} phase={p} now={now} all={all} jump={jump} />
-        ))}
-      </ol>
+      {phases.length === 0 ? (
+        <NoPhases isOpen={t.finished_at === null} />
+      ) : (
+        <ol>
+          {phases.map((p) => (
+            <PhaseItem key={p.name} phase={p} now={now} all={all} session={session} jump={jump} />
+          ))}
+        </ol>
+      )}
     </details>
+  )
+}
+
+const PLACES = 6
+
+function NoPhases({ isOpen }: { isOpen: boolean }) {
+  if (!isOpen) return <p className={css.none}>It ended before its first phase.</p>
+  return (
+    <ol aria-label="Phases are not known yet">
+      {Array.from({ length: PLACES }, (_, n) => (
+        // biome-ignore lint/suspicious/noArrayIndexKey: bars without identity
+        <li key={n} className={css.phase}>
+          <span className={css.place} />
+          <Share of={0} all={0} />
+        </li>
+      ))}
+    </ol>
   )
 }
 
 interface ItemProps {
   now: number
   all: number
+  session: LogSession | undefined
   jump(line: number): void
 }
 
-function PhaseItem({ phase: p, now, all, jump }: ItemProps & { phase: Phase }) {
+function PhaseItem({ phase: p, ...rest }: ItemProps & { phase: Phase }) {
+  const { now, all } = rest
   const isHot = p.status === 'failed' || p.status === 'running'
   const [choice, choose] = useState<boolean>()
-  const isSingle = p.steps.length === 1 && p.steps[0]?.title === p.title
+  const [only] = p.steps
+  const isSingle = p.steps.length === 1 && only?.title === p.title
   const head = (
     <>
       <State of={p.status} word={capital(p.title)} />
@@ -92,7 +143,14 @@ function PhaseItem({ phase: p, now, all, jump }: ItemProps & { phase: Phase }) {
       <Share of={elapsed(p, now)} all={all} />
     </>
   )
-  if (isSingle) return <li className={css.phase}>{head}</li>
+  if (isSingle && only) {
+    return (
+      <li>
+        <div className={css.phase}>{head}</div>
+        {p.status === 'running' && <LastLine session={rest.session} step={only.name} />}
+      </li>
+    )
+  }
   return (
     <li>
       <details
@@ -105,7 +163,7 @@ function PhaseItem({ phase: p, now, all, jump }: ItemProps & { phase: Phase }) {
         <summary className={css.phase}>{head}</summary>
         <ol className={css.steps}>
           {p.steps.map((s) => (
-            <StepItem key={s.name} step={s} now={now} all={all} jump={jump} />
+            <StepItem key={s.name} step={s} {...rest} />
           ))}
         </ol>
       </details>
@@ -113,7 +171,7 @@ function PhaseItem({ phase: p, now, all, jump }: ItemProps & { phase: Phase }) {
   )
 }
 
-function StepItem({ step: s, now, all, jump }: ItemProps & { step: Step }) {
+function StepItem({ step: s, now, all, session, jump }: ItemProps & { step: Step }) {
   const line = s.first_line
   const inner = (
     <>
@@ -131,7 +189,18 @@ function StepItem({ step: s, now, all, jump }: ItemProps & { step: Step }) {
           {inner}
         </button>
       )}
+      {s.status === 'running' && <LastLine session={session} step={s.name} />}
     </li>
+  )
+}
+
+/** Its place is there before the first line, so nothing moves. */
+function LastLine({ session, step }: { session: LogSession | undefined; step: string }) {
+  const text = useLastLine(session, step)
+  return (
+    <p className={css.last} data-last-line="" title={text}>
+      {text || '\u00a0'}
+    </p>
   )
 }
 

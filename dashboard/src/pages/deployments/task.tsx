@@ -1,24 +1,26 @@
-// One deployment, removal or action: its phases, its log, its result, and what a user can do about it.
+// One deployment, removal or action: its outcome, its phases, its log, and what a user can do about it. The page fills
+// the window: whatever is above the log, the log ends at the bottom.
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
-import { useEffect, useMemo, useRef, useState } from 'react'
-import { trpc } from '../../api.ts'
+import { type RefObject, useEffect, useLayoutEffect, useMemo, useRef, useState } from 'react'
+import { problemOf, trpc } from '../../api.ts'
 import { Page } from '../../components/page.tsx'
 import { Loaded, Skeleton } from '../../components/states.tsx'
-import { TaskStatus } from '../../components/status.tsx'
-import { Clock, Time } from '../../components/time.tsx'
 import { type Task, useEnvironment, useProject } from '../../data.ts'
 import { useFavicon } from '../../favicon.ts'
-import { capital, commitUrl, duration, short, triggerWords } from '../../format.ts'
+import { capital } from '../../format.ts'
 import { readLines } from '../../log/links.ts'
 import { type LogSession, openLog } from '../../log/session.ts'
 import { type LogStep, LogViewer, type ViewerHandle } from '../../log/viewer.tsx'
 import { useOrganizationOf } from '../../organization.ts'
 import { useId } from '../../params.ts'
 import { NotFound } from '../not-found.tsx'
+import { FilesPanel } from './artifacts.tsx'
 import css from './task.module.css'
 import { TaskActions } from './task-actions.tsx'
 import { Announcer } from './task-announcer.tsx'
+import { Comparison } from './task-comparison.tsx'
+import { TaskFacts } from './task-facts.tsx'
 import { Outcome, useErrorLine } from './task-outcome.tsx'
 import { Phases } from './task-phases.tsx'
 import { taskName } from './task-table.tsx'
@@ -73,111 +75,94 @@ function logSteps(task: Task): LogStep[] {
   )
 }
 
+/** Measures how much of the window is above the page, because the frame may show strips there. */
+function useAbove(ref: RefObject<HTMLElement | null>): void {
+  useLayoutEffect(() => {
+    const e = ref.current
+    if (!e) return
+    const measure = () => {
+      const px = Math.round(e.getBoundingClientRect().top + scrollY)
+      e.style.setProperty('--above', `${px}px`)
+    }
+    measure()
+    const observer = new ResizeObserver(measure)
+    observer.observe(document.body)
+    return () => observer.disconnect()
+  }, [ref])
+}
+
 function Full({ task: t, session }: { task: Task; session: LogSession | undefined }) {
-  const environment = useEnvironment(t.environment_id).data
+  const environments = useEnvironment(t.environment_id)
+  const environment = environments.data
+  const isGone = environments.isError && problemOf(environments.error).status === 404
   const project = useProject(t.project_id).data
   useOrganizationOf(project?.organization_id)
   const viewer = useRef<ViewerHandle>(null)
+  const screen = useRef<HTMLDivElement>(null)
+  useAbove(screen)
   const steps = useMemo(() => logSteps(t), [t])
   const isOpen = t.finished_at === null
   const errorLine = useErrorLine(t)
   const name = environment?.identifier ?? 'Environment'
   const jump = (line: number) => viewer.current?.jump(line)
   return (
-    <Page
-      title={`${SIGNS[t.status] ?? ''} ${t.id} ${name}${project ? ` · ${project.name}` : ''}`}
-      heading={taskName(t)}
-      trail={
-        <>
-          {project && (
-            <>
-              <Link to="/projects/$id" params={{ id: String(t.project_id) }}>
-                {project.name}
+    <div ref={screen} className={css.screen}>
+      <Page
+        title={`${SIGNS[t.status] ?? ''} ${t.id} ${name}${project ? ` · ${project.name}` : ''}`}
+        heading={taskName(t)}
+        trail={
+          <>
+            {project && (
+              <>
+                <Link to="/projects/$id" params={{ id: String(t.project_id) }}>
+                  {project.name}
+                </Link>
+                {' / '}
+              </>
+            )}
+            {environment ? (
+              <Link to="/environments/$id" params={{ id: String(t.environment_id) }}>
+                {name}
               </Link>
-              {' / '}
-            </>
-          )}
-          {environment ? (
-            <Link to="/environments/$id" params={{ id: String(t.environment_id) }}>
-              {name}
-            </Link>
+            ) : isGone ? (
+              'Environment removed'
+            ) : (
+              'Environment'
+            )}
+          </>
+        }
+        actions={<TaskActions task={t} environment={environment} session={session} />}
+        facts={<TaskFacts task={t} environment={environment} project={project} />}
+      >
+        <Announcer task={t} />
+        <Outcome
+          task={t}
+          environment={environment}
+          errorLine={errorLine}
+          session={session}
+          jump={jump}
+        />
+        <div className={css.columns}>
+          <div className={css.side}>
+            <Phases task={t} session={session} jump={jump} />
+            {t.type === 'action' && <FilesPanel taskId={t.id} />}
+            {t.type === 'deploy' && <Comparison task={t} project={project} />}
+          </div>
+          {session ? (
+            <LogViewer
+              taskId={t.id}
+              session={session}
+              label={`Log of ${taskName(t)}`}
+              steps={steps}
+              isOpen={isOpen}
+              start={errorLine}
+              handle={viewer}
+            />
           ) : (
-            'Environment removed'
+            <Skeleton />
           )}
-        </>
-      }
-      actions={<TaskActions task={t} environment={environment} />}
-      facts={
-        <>
-          <TaskStatus of={t.status} />
-          <Took task={t} />
-          <Commit
-            task={t}
-            repoUrl={project?.repo_url}
-            provider={project?.repository.provider ?? null}
-          />
-          <span>
-            started {triggerWords(t.trigger)}, {t.triggered_by.name}
-          </span>
-          <Time at={t.finished_at ?? t.created_at} />
-        </>
-      }
-    >
-      <Announcer task={t} />
-      <Outcome
-        task={t}
-        environment={environment}
-        errorLine={errorLine}
-        session={session}
-        jump={jump}
-      />
-      <div className={css.columns}>
-        <Phases task={t} jump={jump} />
-        {session ? (
-          <LogViewer
-            taskId={t.id}
-            session={session}
-            label={`Log of ${taskName(t)}`}
-            steps={steps}
-            isOpen={isOpen}
-            start={errorLine}
-            handle={viewer}
-          />
-        ) : (
-          <Skeleton />
-        )}
-      </div>
-    </Page>
-  )
-}
-
-function Took({ task: t }: { task: Task }) {
-  if (t.duration_ms !== null) return <span>{duration(t.duration_ms)}</span>
-  return <Clock since={t.started_at ?? t.created_at} />
-}
-
-function Commit({
-  task: t,
-  repoUrl,
-  provider,
-}: {
-  task: Task
-  repoUrl: string | undefined
-  provider: string | null
-}) {
-  if (!t.commit_sha) return <span>{t.branch}</span>
-  const url = repoUrl && commitUrl(repoUrl, t.commit_sha, provider)
-  const sha = <code>{short(t.commit_sha)}</code>
-  return (
-    <span title={t.commit_message ?? undefined}>
-      {t.branch} @{' '}
-      {url ? (
-        <a href={url} rel="noreferrer">
-          {sha}
-        </a>
-      ) : (
-        sha
-      )}
-    </span>
+        </div>
+      </Page>
+    </div>
   )
 }

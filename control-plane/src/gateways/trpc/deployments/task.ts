@@ -4,7 +4,7 @@ import { Id } from '@berth/shared/api'
 import { type TrackedEnvelope, tracked } from '@trpc/server'
 import { z } from 'zod'
 import { loadTask } from '../../../app/core/access.ts'
-import { compareTask } from '../../../app/deployments/diagnostics.ts'
+import { compareTask, listChanges } from '../../../app/deployments/comparison.ts'
 import { type LogSearch, readLogLines, searchLog } from '../../../app/deployments/log-pages.ts'
 import { type LogView, readFailureLines } from '../../../app/deployments/logs.ts'
 import {
@@ -25,8 +25,8 @@ import {
   type TaskMessage,
   writePosition,
 } from '../../../notifications/task-stream.ts'
+import { serializeChanges, serializeComparison } from '../../serializers/diagnostics.ts'
 import { serializeTicket, serializeWholeTask } from '../../serializers/dashboard.ts'
-import { serializeSince } from '../../serializers/diagnostics.ts'
 import { serializeTasks } from '../../serializers/fields.ts'
 import { browserCall, call, router, watch } from '../base.ts'
 import { counted, type EventMessage, serializeEvent, watcherOf } from '../events.ts'
@@ -78,9 +78,10 @@ const serializeLog = ({ attempt, task }: LogView) => ({
   log_complete: attempt ? attempt.logCompleteAt !== null : isFinished(task.status),
 })
 
-const serializeSearch = ({ view, found, nextLine }: LogSearch) => ({
+const serializeSearch = ({ view, found, texts, nextLine }: LogSearch) => ({
   ...serializeLog(view),
   found: [...found],
+  texts: [...texts],
   next_line: nextLine,
 })
 
@@ -112,7 +113,13 @@ export const taskRouter = router({
   compare: call
     .input(One)
     .query(async ({ ctx: { ctx, caller }, input }) =>
-      serializeSince(await compareTask(ctx, caller, input.task_id)),
+      serializeComparison(await compareTask(ctx, caller, input.task_id)),
+    ),
+  /** The files that changed since then, as the repository has them; null if there is nothing to compare. */
+  changes: call
+    .input(One)
+    .query(async ({ ctx: { ctx, caller }, input }) =>
+      serializeChanges(await listChanges(ctx, caller, input.task_id)),
     ),
   /** Lines from..to, both included, as the stream has them; at most one range of the viewer per call. */
   log: call.input(Range).query(async ({ ctx: { ctx, caller }, input }) => {

@@ -160,6 +160,10 @@ export const DEPLOYMENTS: Glossary = {
       'The first line of the commit’s message; null: not known.',
       'Faster checkout',
     ],
+    'Task.commit_author': [
+      'The name that the commit gives for its author; anyone can set it. Null: not known.',
+      'Ada Lovelace',
+    ],
     'Task.action': ['The name of the action; null unless the type is `action`.', null],
     'Task.service': ['The one service of a restart, stop or start; null: all of them.', null],
     'Task.waiting_for': ['What it waits for; null: nothing.', null],
@@ -175,6 +179,10 @@ export const DEPLOYMENTS: Glossary = {
     'Task.cancel_requested_at': ['When a stop was asked for; null: never.', null],
     'Task.cancel_reason': [
       '`superseded`: a newer commit replaced it. Null: no stop was asked for.',
+      null,
+    ],
+    'Task.canceled_by': [
+      'The user who canceled it, or who or what removed its environment; null: it was not canceled, or `superseded_by` says why.',
       null,
     ],
     'Task.superseded_by': ['The task with the newer commit that replaced it; null: none.', null],

@@ -7,6 +7,7 @@ export const COMMIT = 'c1364990f2b7a4e85d6f3b0a9c8e7d6f5a4b3c2d'
 export const QUEUED = {
   status: 'queued',
   commit_message: null,
+  commit_author: null,
   started_at: null,
   live_at: null,
   finished_at: null,
