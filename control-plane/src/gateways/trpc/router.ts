@@ -2,6 +2,7 @@
 // dashboard imports only the type.
 
 import { router } from './base.ts'
+import { runtimeLogRouter } from './deployments/runtime-logs.ts'
 import { taskRouter } from './deployments/task.ts'
 import { backupRouter } from './environments/backup.ts'
 import { environmentRouter } from './environments/environment.ts'
@@ -40,6 +41,7 @@ export const appRouter = router({
   pullRequest: pullRequestRouter,
   backup: backupRouter,
   environment: environmentRouter,
+  runtimeLog: runtimeLogRouter,
   variable: variableRouter,
   action: actionRouter,
   task: taskRouter,
