@@ -12,6 +12,7 @@ import { type Clock, systemClock } from './clock.ts'
 import { Journal } from './journal/journal.ts'
 import { createArtifactAnswerers } from './link/answers/artifacts.ts'
 import { collectFacts } from './link/answers/facts.ts'
+import { createLogPageAnswerer } from './link/answers/log-pages.ts'
 import { createLogAnswerer } from './link/answers/service-logs.ts'
 import { answerHostClaims } from './link/hostname-claims.ts'
 import { readIdentity } from './link/identity/identity.ts'
@@ -88,6 +89,7 @@ export async function startAgent(
         Promise.resolve({ case: 'facts', value: collectFacts(parts.host, settings) }),
       ...createArtifactAnswerers(settings, log),
       openContainerLogs: createLogAnswerer(settings, log),
+      openLogPage: createLogPageAnswerer(settings, log),
     },
     onUpdate: (offer, offerer) => parts.updates.offered(offer, offerer),
     onEdge: (reported) => parts.edge?.report(reported),

@@ -42,6 +42,7 @@ import { diagnosticsRoutes } from './gateways/rest/deployments/diagnostics.ts'
 import { environmentTaskRoutes } from './gateways/rest/deployments/environment-tasks.ts'
 import { lifecycleRoutes } from './gateways/rest/deployments/lifecycle.ts'
 import { logRoutes } from './gateways/rest/deployments/logs.ts'
+import { runtimeLogRoutes } from './gateways/rest/deployments/runtime-logs.ts'
 import { serviceLogRoutes } from './gateways/rest/deployments/service-logs.ts'
 import { taskRoutes } from './gateways/rest/deployments/tasks.ts'
 import { backupRoutes } from './gateways/rest/environments/backups.ts'
@@ -338,6 +339,7 @@ function mountRoutes(http: Api, ctx: Context): void {
     taskRoutes(api, ctx)
     logRoutes(api, ctx)
     serviceLogRoutes(api, ctx)
+    runtimeLogRoutes(api, ctx)
     artifactRoutes(api, ctx)
     serverRoutes(api, ctx)
     agentUpdateRoutes(api, ctx)

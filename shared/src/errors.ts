@@ -38,6 +38,8 @@ export const ERRORS = {
   server_already_joined: [409, 'The server has an agent already'],
   server_in_use: [409, 'The server is in use'],
   agent_not_upgradable: [409, 'The agent cannot be upgraded from here'],
+  agent_outdated: [409, 'The agent is too old for this'],
+  request_log_unavailable: [409, 'The server has no request log'],
   setup_done: [409, 'The set-up was done'],
   protection_active: [409, 'Protection must be removed first'],
   approval_required: [409, 'The commit must be approved first'],

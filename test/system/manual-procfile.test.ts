@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { AttemptState, FailureCode } from '@berth/shared/wire'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { environmentPaths } from '../../agent/src/machine/files.ts'
+import { readPageBefore } from '../../agent/src/service-logs/pages.ts'
 import { readLastLines } from '../../agent/src/service-logs/writer.ts'
 import { answer, ServiceFixture } from '../fixtures/server/service.ts'
 
@@ -39,6 +40,14 @@ it('makes services of its lines, and runs release once, after the steps and befo
   const port = rows.find(({ service }) => service === 'web')?.port
   expect(await answer(port)).toBe('one')
   expect(readLastLines(join(logs, 'web'), first.taskId)).toEqual(['started one'])
+  const page = await readPageBefore(host.settings, {
+    environmentId: 1,
+    services: ['web'],
+    limit: 10,
+    signal: new AbortController().signal,
+  })
+  expect(page.records.map(({ service, text }) => [service, text])).toEqual([['web', 'started one']])
+  expect(page.isLast).toBe(true)
 
   repository.commit({ Procfile: procfile('exit 3') })
   const second = await host.deploy(repository, {})

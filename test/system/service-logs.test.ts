@@ -5,6 +5,8 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { environmentPaths } from '../../agent/src/machine/files.ts'
+import { type LogPage, readPageBefore } from '../../agent/src/service-logs/pages.ts'
+import type { Cursor } from '../../agent/src/service-logs/positions.ts'
 import { readServiceLogs, type ServiceRecord } from '../../agent/src/service-logs/reader.ts'
 import { settingsEnvironment } from '../../agent/src/settings.ts'
 import { DockerHost } from '../fixtures/docker/server.ts'
@@ -61,6 +63,17 @@ describe.skipIf(!dockerEngine())('logs of containers', { timeout: 240_000 }, () 
     }
   }
   const has = (text: string) => eventually(() => onDisk().includes(text), text)
+  /** The same lines, page by page from the end. */
+  const readBack = async (signal: AbortSignal): Promise<string[]> => {
+    const query = { environmentId: 1, services: null, limit: 97, signal }
+    const pages: string[][] = []
+    for (let before: Cursor | undefined; ; ) {
+      const page: LogPage = await readPageBefore(host.settings, { ...query, before })
+      pages.unshift(page.records.map(({ text }) => text))
+      if (page.isLast) return pages.flat()
+      before = page.older
+    }
+  }
   const deploy = async (version: string, repository: ReturnType<DockerHost['repository']>) => {
     repository.commit(counter(version))
     const deployment = await host.run(repository, { variables: { CANARY } })
@@ -102,8 +115,10 @@ describe.skipIf(!dockerEngine())('logs of containers', { timeout: 240_000 }, () 
     const lines = new Map<string, string[]>()
     const signal = AbortSignal.timeout(60_000)
     const query = { environmentId: 1, services: null, follow: false, signal }
+    const all: string[] = []
     for await (const record of readServiceLogs(host.settings, query)) {
       const { text, s, task } = record as ServiceRecord
+      all.push(text)
       const key = `${task} ${s}`
       lines.set(key, [...(lines.get(key) ?? []), text])
     }
@@ -118,6 +133,7 @@ describe.skipIf(!dockerEngine())('logs of containers', { timeout: 240_000 }, () 
       if (isOver) expect(err.length).toBe(counted.length)
     }
     expect(onDisk()).not.toContain(CANARY)
+    expect(await readBack(signal)).toEqual(all)
   })
 
   it('go with their environment', async () => {

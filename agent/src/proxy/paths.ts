@@ -12,6 +12,8 @@ export const edgePaths = (s: Folders) => {
   return {
     dir,
     table: join(dir, 'table.json'),
+    /** Since when each hostname belongs to its environment. */
+    holders: join(dir, 'holders.json'),
     keys: join(dir, 'keys.json'),
     /** The last configuration that Caddy accepted; it starts with it. */
     configuration: join(dir, 'caddy.json'),

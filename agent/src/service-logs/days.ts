@@ -60,11 +60,19 @@ export const listLoggedServices = (environmentLogs: string): string[] =>
     .filter((name) => !name.startsWith('.'))
     .sort()
 
-/** The number that the current part will get. */
+/** The number that the current part will get; never one that a removed part had, because positions name it. */
 export function nextSeq(dir: string, day: string): number {
   const taken = listParts(dir).filter((part) => part.day === day && Number.isFinite(part.seq))
-  return Math.max(0, ...taken.map(({ seq }) => seq)) + 1
+  const gone = readGone(dir)
+  const removed = gone?.to === day ? (gone.seq ?? 0) : 0
+  return Math.max(removed, ...taken.map(({ seq }) => seq)) + 1
 }
+
+/** The same, with the number that the current part will get. Oldest first. */
+export const listNumberedParts = (dir: string): LogPart[] =>
+  listParts(dir).map((part) =>
+    Number.isFinite(part.seq) ? part : { ...part, seq: nextSeq(dir, part.day) },
+  )
 
 /** Writers then begin a new file. */
 export function setAside(dir: string, day: string): void {
@@ -118,6 +126,8 @@ export async function compressParts(dir: string, now: Date): Promise<void> {
 interface GoneDays {
   from: string
   to: string
+  /** The highest number of a removed part of the last day. */
+  seq?: number
 }
 
 /** Undefined when no line was ever removed. */
@@ -130,12 +140,15 @@ export function readGone(dir: string): GoneDays | undefined {
   }
 }
 
-function noteGone(dir: string, day: string): void {
+function noteGone(dir: string, { day, seq }: Pick<LogPart, 'day' | 'seq'>): void {
   const known = readGone(dir)
-  if (known && known.from <= day && known.to >= day) return
+  const number = Number.isFinite(seq) ? seq : nextSeq(dir, day)
+  const isNoted = known?.to === day ? (known.seq ?? 0) >= number : (known?.to ?? '') > day
+  if (known && known.from <= day && isNoted) return
   const from = known && known.from < day ? known.from : day
-  const to = known && known.to > day ? known.to : day
-  replaceUnsynced(join(dir, GONE), `${JSON.stringify({ from, to })}\n`)
+  const isLater = known !== undefined && known.to > day
+  const last = isLater ? { to: known.to, seq: known.seq } : { to: day, seq: number }
+  replaceUnsynced(join(dir, GONE), `${JSON.stringify({ from, ...last })}\n`)
 }
 
 /** Removes what is too old or too much, oldest first, over all services of an environment; keeps the current part. */
@@ -154,7 +167,7 @@ export function keepWithinBounds(
   for (const part of parts.sort(compareParts)) {
     const isOver = total > most && !(part.day >= today && !Number.isFinite(part.seq))
     if (part.day >= oldest && !isOver) continue
-    noteGone(part.dir, part.day)
+    noteGone(part.dir, part)
     rmSync(join(part.dir, part.name), { force: true })
     total -= part.bytes
   }

@@ -9,20 +9,35 @@ const readBytes = promisify(readFd)
 const NEWLINE = 0x0a
 const NOTHING = Buffer.alloc(0)
 
+export interface PartLine {
+  /** Without its line end. */
+  bytes: Buffer
+  /** The offset after its line end, in the uncompressed part. */
+  end: number
+}
+
 /** Splits a stream of bytes into lines; leaves out a line that is too long to be ours. */
-class Splitter {
+export class Splitter {
   #rest: Buffer = NOTHING
   #isSkipping = false
+  /** The offset of the rest. */
+  #at: number
 
-  push(chunk: Buffer): Buffer[] {
+  constructor(at = 0) {
+    this.#at = at
+  }
+
+  push(chunk: Buffer): PartLine[] {
     let rest = this.#rest.length > 0 ? Buffer.concat([this.#rest, chunk]) : chunk
-    const lines: Buffer[] = []
+    const lines: PartLine[] = []
     for (let end = rest.indexOf(NEWLINE); end >= 0; end = rest.indexOf(NEWLINE)) {
-      if (!this.#isSkipping) lines.push(rest.subarray(0, end))
+      this.#at += end + 1
+      if (!this.#isSkipping) lines.push({ bytes: rest.subarray(0, end), end: this.#at })
       this.#isSkipping = false
       rest = rest.subarray(end + 1)
     }
     if (rest.length > SERVICE_LOGS.lineBytes) this.#isSkipping = true
+    if (this.#isSkipping) this.#at += rest.length
     this.#rest = this.#isSkipping ? NOTHING : Buffer.from(rest)
     return lines
   }
@@ -32,15 +47,15 @@ export interface PartReader {
   /** Identifies the file of a plain part, also after a rename. */
   readonly inode: number
   /** The next lines; undefined when there are no more for now. */
-  next(): Promise<Buffer[] | undefined>
+  next(): Promise<PartLine[] | undefined>
   close(): void
 }
 
-function readPlain(file: string): PartReader {
+function readPlain(file: string, from: number): PartReader {
   const fd = openSync(file, 'r')
-  const splitter = new Splitter()
+  const splitter = new Splitter(from)
   let isOpen = true
-  let at = 0
+  let at = from
   return {
     inode: fstatSync(fd).ino,
     async next() {
@@ -61,11 +76,12 @@ function readPlain(file: string): PartReader {
   }
 }
 
-function readCompressed(file: string): PartReader {
+function readCompressed(file: string, from: number): PartReader {
   const source = createReadStream(file)
   const stream = source.pipe(createGunzip())
   source.on('error', (error) => stream.destroy(error))
-  const splitter = new Splitter()
+  const splitter = new Splitter(from)
+  let skip = from
   const chunks = (stream as AsyncIterable<Buffer>)[Symbol.asyncIterator]()
   // a removed or damaged part ends here; the other parts stay readable
   const read = () => chunks.next().catch(() => ({ value: undefined, done: true as const }))
@@ -75,7 +91,8 @@ function readCompressed(file: string): PartReader {
       for (;;) {
         const { value, done } = await read()
         if (done) return undefined
-        const lines = splitter.push(value)
+        const lines = splitter.push(value.subarray(Math.min(skip, value.length)))
+        skip -= Math.min(skip, value.length)
         if (lines.length > 0) return lines
       }
     },
@@ -86,9 +103,12 @@ function readCompressed(file: string): PartReader {
   }
 }
 
-/** Throws ENOENT for a part that was just removed or compressed; the caller then lists its folder again. */
-export const readPart = (file: string, isCompressed: boolean): PartReader =>
-  isCompressed ? readCompressed(file) : readPlain(file)
+/**
+ * Reads from an offset that begins a line. Throws ENOENT for a part that was just removed or compressed; the caller then
+ * lists its folder again.
+ */
+export const readPart = (file: string, isCompressed: boolean, from = 0): PartReader =>
+  isCompressed ? readCompressed(file, from) : readPlain(file, from)
 
 const HEAD = '{"t":"'
 

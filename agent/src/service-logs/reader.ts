@@ -15,7 +15,8 @@ import {
   nextSeq,
   readGone,
 } from './days.ts'
-import { type PartReader, plainTime, readPart, timeOf } from './lines.ts'
+import { type PartLine, type PartReader, plainTime, readPart, timeOf } from './lines.ts'
+import type { Cursor, LogPosition } from './positions.ts'
 import type { ServiceLine } from './writer.ts'
 
 export interface ServiceRecord {
@@ -42,11 +43,15 @@ interface ServiceLogQuery {
   until?: Date | undefined
   /** Per service. */
   tail?: number | undefined
+  /** Where each service continues; one that it does not name is read from its beginning. */
+  after?: Cursor | undefined
+  /** Which texts are wanted; absent: all of them. */
+  accept?: ((text: string) => boolean) | undefined
   follow: boolean
   signal: AbortSignal
 }
 
-interface Range {
+export interface Range {
   since: string
   /** Exclusive. */
   until: string
@@ -54,7 +59,7 @@ interface Range {
 
 const FOR_EVER = '9999'
 
-function toRange({ since, until }: ServiceLogQuery): Range {
+export function toRange({ since, until }: Pick<ServiceLogQuery, 'since' | 'until'>): Range {
   const text = (date: Date | undefined, otherwise: string): string =>
     date ? plainTime(date.toISOString()) : otherwise
   return { since: text(since, ''), until: text(until, FOR_EVER) }
@@ -65,24 +70,45 @@ const isIn = (range: Range, line: Buffer): boolean => {
   return t !== undefined && t >= range.since && t < range.until
 }
 
+/** Removed days of a service in the range. */
+export function findGone(dir: string, service: string, range: Range): GoneRecord | undefined {
+  const gone = readGone(dir)
+  const firstDay = range.since.slice(0, 10)
+  if (!gone || gone.to < firstDay || gone.from >= range.until) return undefined
+  const [from = ''] = [gone.from, firstDay].sort().slice(-1)
+  const days = from === gone.to ? from : `${from} to ${gone.to}`
+  return { kind: 'gone', service, days }
+}
+
 /** Reads the log of one service continuously. */
 class ServiceReader {
   readonly #dir: string
   readonly #service: string
   readonly #range: Range
-  #lines: Buffer[] = []
+  readonly #accept: ServiceLogQuery['accept']
+  #lines: PartLine[] = []
+  /** The part that they are in; undefined for the last lines of several. */
+  #of: LogPart | undefined
   #at = 0
   #part: LogPart | undefined
   #reader: PartReader | undefined
+  #position: LogPosition | undefined
 
-  constructor(environmentLogs: string, service: string, range: Range) {
+  constructor(environmentLogs: string, service: string, range: Range, query: ServiceLogQuery) {
     this.#dir = join(environmentLogs, service)
     this.#service = service
     this.#range = range
+    this.#accept = query.accept
+    this.#position = query.after?.get(service)
   }
 
   get service(): string {
     return this.#service
+  }
+
+  /** After the line that was read last. */
+  get position(): LogPosition | undefined {
+    return this.#position
   }
 
   close(): void {
@@ -90,15 +116,8 @@ class ServiceReader {
     this.#reader = undefined
   }
 
-  /** Removed days in the range. */
   gone(): GoneRecord | undefined {
-    const gone = readGone(this.#dir)
-    const { since, until } = this.#range
-    const firstDay = since.slice(0, 10)
-    if (!gone || gone.to < firstDay || gone.from >= until) return undefined
-    const [from = ''] = [gone.from, firstDay].sort().slice(-1)
-    const days = from === gone.to ? from : `${from} to ${gone.to}`
-    return { kind: 'gone', service: this.#service, days }
+    return findGone(this.#dir, this.#service, this.#range)
   }
 
   /** Starts with the last lines of the range. False when there were fewer. */
@@ -112,7 +131,7 @@ class ServiceReader {
       const last = new Ring(missing)
       try {
         for (let lines = await reader.next(); lines; lines = await reader.next()) {
-          for (const line of lines) if (isIn(this.#range, line)) last.add(line)
+          for (const { bytes } of lines) if (isIn(this.#range, bytes)) last.add(bytes)
         }
       } finally {
         // live reading continues after the newest part
@@ -125,7 +144,7 @@ class ServiceReader {
       found.unshift(last.take())
       missing -= found[0]?.length ?? 0
     }
-    this.#lines = found.flat()
+    this.#lines = found.flat().map((bytes) => ({ bytes, end: 0 }))
     return missing === 0
   }
 
@@ -133,15 +152,20 @@ class ServiceReader {
   async next(): Promise<ServiceRecord | undefined> {
     for (;;) {
       for (let line = this.#take(); line; line = this.#take()) {
-        const record = isIn(this.#range, line) ? parse(line, this.#service) : undefined
-        if (record) return record
+        const record = isIn(this.#range, line) ? parseRecord(line, this.#service) : undefined
+        if (record && (!this.#accept || this.#accept(record.text))) return record
       }
       if (!(await this.#fill())) return undefined
     }
   }
 
   #take(): Buffer | undefined {
-    return this.#lines[this.#at++]
+    const line = this.#lines[this.#at++]
+    if (line && this.#of) {
+      const { day, seq } = this.#of
+      this.#position = { day, seq, at: line.end }
+    }
+    return line?.bytes
   }
 
   async #fill(): Promise<boolean> {
@@ -151,12 +175,14 @@ class ServiceReader {
       const lines = await this.#reader?.next()
       if (lines) {
         this.#lines = lines
+        this.#of = this.#part
         return true
       }
       const next = this.#nextPart()
       if (!next) return false
       // lines written between the end of the part and the listing of the folder
       const rest = await this.#reader?.next()
+      this.#of = this.#part
       this.#reader?.close()
       this.#reader = this.#open(next)
       if (this.#reader) this.#part = next
@@ -176,8 +202,9 @@ class ServiceReader {
 
   #nextPart(): LogPart | undefined {
     const current = this.#part
+    const from = this.#position
     return this.#parts().find((part) => {
-      if (!current) return true
+      if (!current) return !from || compareParts(part, from) >= 0
       const isOpen = !Number.isFinite(part.seq)
       if (isOpen && part.day === current.day) return this.#inodeOf(part) !== this.#reader?.inode
       return compareParts(part, current) > 0
@@ -191,9 +218,16 @@ class ServiceReader {
   /** The current part counts as the number it will get. Undefined when it was just set aside. */
   #open(part: LogPart): PartReader | undefined {
     try {
-      const reader = readPart(join(this.#dir, part.name), part.isCompressed)
-      if (!Number.isFinite(part.seq)) part.seq = nextSeq(this.#dir, part.day)
-      return reader
+      const isOpen = !Number.isFinite(part.seq)
+      const number = isOpen ? nextSeq(this.#dir, part.day) : part.seq
+      const from = this.#position
+      const isStart = !this.#part && from?.day === part.day && from.seq === number
+      const file = join(this.#dir, part.name)
+      const reader = readPart(file, part.isCompressed, isStart ? from.at : 0)
+      if (isOpen) part.seq = nextSeq(this.#dir, part.day)
+      if (part.seq === number) return reader
+      reader.close()
+      return undefined
     } catch {
       return undefined
     }
@@ -235,7 +269,7 @@ class Ring {
   }
 }
 
-function parse(line: Buffer, service: string): ServiceRecord | undefined {
+export function parseRecord(line: Buffer, service: string): ServiceRecord | undefined {
   try {
     const { t, s, task, r, text } = JSON.parse(line.toString('utf8')) as ServiceLine
     return { t, s, service: r === undefined ? service : `${service}.${r}`, task, text }
@@ -266,7 +300,7 @@ class Readers {
     const names = listLoggedServices(this.#logs)
     const fresh = names.filter((n) => !this.#open.has(n) && (!services || services.includes(n)))
     return fresh.map((name) => {
-      const reader = new ServiceReader(this.#logs, name, this.#range)
+      const reader = new ServiceReader(this.#logs, name, this.#range, this.#query)
       this.#open.set(name, reader)
       return reader
     })
@@ -277,12 +311,19 @@ class Readers {
   }
 }
 
+/** A record with the position after it, or the positions of all services while nothing is written. */
+export type PlacedRecord =
+  | { record: ServiceRecord; service: string; after: LogPosition | undefined }
+  | { record: GoneRecord }
+  | { positions: Cursor }
+
 /** Everything that exists now, oldest first. */
 async function* merge(readers: ServiceReader[], signal: AbortSignal) {
-  const heads: { record: ServiceRecord; reader: ServiceReader }[] = []
+  type Head = { record: ServiceRecord; after: LogPosition | undefined; reader: ServiceReader }
+  const heads: Head[] = []
   const pull = async (reader: ServiceReader): Promise<void> => {
     const record = await reader.next()
-    if (record) heads.push({ record, reader })
+    if (record) heads.push({ record, after: reader.position, reader })
   }
   for (const reader of readers) await pull(reader)
   while (heads.length > 0 && !signal.aborted) {
@@ -293,24 +334,34 @@ async function* merge(readers: ServiceReader[], signal: AbortSignal) {
     }
     const [head] = heads.splice(first, 1)
     if (!head) return
-    yield head.record
-    await pull(head.reader)
+    const { record, after, reader } = head
+    yield { record, service: reader.service, after }
+    await pull(reader)
   }
 }
 
-export async function* readServiceLogs(
+/** Where every service was read to; only between two records of all of them. */
+function positionsOf(readers: ServiceReader[]): Cursor {
+  const placed = readers.flatMap(({ service, position }) =>
+    position ? [[service, position] as const] : [],
+  )
+  return new Map(placed)
+}
+
+export async function* readPlacedLogs(
   settings: AgentSettings,
   query: ServiceLogQuery,
-): AsyncGenerator<ServiceRecord | GoneRecord> {
-  const { follow, signal, tail, until } = query
+): AsyncGenerator<PlacedRecord> {
+  const { follow, signal, tail, until, after } = query
   const readers = new Readers(settings, query)
   try {
     for (const reader of readers.openNew()) {
       const isEnough = tail !== undefined && (await reader.seekTail(tail))
-      const gone = isEnough ? undefined : reader.gone()
-      if (gone) yield gone
+      const gone = isEnough || after ? undefined : reader.gone()
+      if (gone) yield { record: gone }
     }
     yield* merge(readers.all, signal)
+    if (!signal.aborted) yield { positions: positionsOf(readers.all) }
     let relistAt = performance.now() + SERVICE_LOGS.relistMs
     while (follow && !signal.aborted && !(until && Date.now() >= until.getTime())) {
       await delay(SERVICE_LOGS.followMs, undefined, { signal }).catch(() => undefined)
@@ -319,8 +370,18 @@ export async function* readServiceLogs(
         relistAt = performance.now() + SERVICE_LOGS.relistMs
       }
       yield* merge(readers.all, signal)
+      if (!signal.aborted) yield { positions: positionsOf(readers.all) }
     }
   } finally {
     readers.close()
+  }
+}
+
+export async function* readServiceLogs(
+  settings: AgentSettings,
+  query: ServiceLogQuery,
+): AsyncGenerator<ServiceRecord | GoneRecord> {
+  for await (const placed of readPlacedLogs(settings, query)) {
+    if ('record' in placed) yield placed.record
   }
 }

@@ -116,7 +116,7 @@ export async function findResume(
     const reader = readPart(file, isCompressed)
     try {
       for (let lines = await reader.next(); lines; lines = await reader.next()) {
-        for (const line of lines) whole.add(line)
+        for (const { bytes } of lines) whole.add(bytes)
       }
     } finally {
       reader.close()

@@ -232,13 +232,38 @@ export const DEPLOYMENTS: readonly CommandSpec[] = [
       { flags: '--since <time>', summary: 'Start time: 2h, 3d or 2026-11-14T07:31:00Z' },
       { flags: '--until <time>', summary: 'End time, in the same form' },
       { flags: '--grep <pattern>', summary: 'Only lines that match this regular expression' },
+      {
+        flags: '--level <level>',
+        summary: 'Only lines of this level: error, warn, info, debug, other',
+        repeat: true,
+      },
       { flags: '-t, --timestamps', summary: 'Print times with full precision' },
     ],
     examples: [
       'berth logs -e pr-42 -s web -f --since 26h',
+      'berth logs -e pr-42 --since 1h --level error --level warn',
       "berth logs -p shop -e staging --since 3d --until 2d --grep 'ERROR|WARN'",
     ],
     load: async () => (await import('../commands/deployments/logs.ts')).logs,
+  },
+  {
+    path: 'requests',
+    summary: 'Print the requests to an environment that the proxy answered',
+    flags: [
+      { flags: '-s, --service <service>', summary: 'Only this service', repeat: true },
+      { flags: '-f, --follow', summary: 'Follow the requests until Ctrl-C' },
+      { flags: '-n, --lines <n>', summary: 'Last requests (default 100; all with --since)' },
+      { flags: '--since <time>', summary: 'Start time: 2h, 3d or 2026-11-14T07:31:00Z' },
+      { flags: '--until <time>', summary: 'End time, in the same form' },
+      {
+        flags: '--status <class>',
+        summary: 'Only these answers: 2xx, 3xx, 4xx, 5xx',
+        repeat: true,
+      },
+      { flags: '--search <text>', summary: 'Only requests with this text in path, host or client' },
+    ],
+    examples: ['berth requests -e pr-42 -f', 'berth requests -e staging --since 1h --status 5xx'],
+    load: async () => (await import('../commands/deployments/requests.ts')).requests,
   },
   {
     path: 'log',

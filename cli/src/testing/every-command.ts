@@ -452,6 +452,24 @@ export const ROWS: Record<string, Row> = {
       [2, [...HERE, '--since', 'yesterday']],
     ],
   },
+  requests: {
+    args: HERE,
+    pipe: /^2026-11-15T09:12:30Z 200 GET pr-42\.shop\.example\.com\/cart 12\.4ms 5120B 203\.0\.113\.7\n$/,
+    shown: /GET pr-42\.shop\.example\.com\/cart/,
+    json: 'lines',
+    exits: [
+      [
+        1,
+        HERE,
+        (peer) => {
+          const offline = problem('server_offline', 'The server is offline.')
+          peer.script('GET /api/environments/101/log_lines', offline)
+        },
+      ],
+      [2, [...HERE, '--status', '200']],
+      [2, [...HERE, '-f', '--until', '1h']],
+    ],
+  },
   'ssh shell': {
     args: HERE,
     pipe: /^$/,

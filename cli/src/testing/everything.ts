@@ -200,11 +200,25 @@ function scriptSetUp(peer: Peer): void {
   peer.script('POST /api/servers/2/ssh', { status: 201, json: certificate() })
   const logs = { text: `\n${JSON.stringify(RECORD)}\n`, headers: NDJSON }
   peer.script('GET /api/environments/101/service_logs', logs)
+  const requests = [REQUEST, PAGE].map((record) => `${JSON.stringify(record)}\n`).join('')
+  peer.script('GET /api/environments/101/log_lines', { text: requests, headers: NDJSON })
   peer.script('GET /api/ssh/sessions', { json: [liveAccess()] })
   const { serial } = liveAccess()
   peer.script(`DELETE /api/servers/2/ssh/${serial}`, { status: 202, json: liveAccess() })
 }
 
+const REQUEST = {
+  t: AT,
+  method: 'GET',
+  host: 'pr-42.shop.example.com',
+  path: '/cart',
+  status: 200,
+  duration_ms: 12.4,
+  size: 5120,
+  client: '203.0.113.7',
+  service: 'web',
+}
+const PAGE = { kind: 'page', older: null, newer: 'x', is_last: true, searched_to: null }
 const RECORD = { t: AT, s: 'out', service: 'web', task: 7, text: 'GET /cart 200' }
 
 function scriptPeople(peer: Peer): void {

@@ -1,6 +1,7 @@
 // One-use links for downloads in browsers: a ticket says which user may fetch what, once, for a minute. Only hashes are
 // kept, in memory; after a restart the page requests another. Bounded: the oldest is dropped first.
 import { randomBytes } from 'node:crypto'
+import type { LogLevelFilter, StatusClass } from '@berth/shared'
 import type { Clock } from '../clock.ts'
 import { DOWNLOADS } from '../limits/browser.ts'
 import { hashToken } from './tokens.ts'
@@ -8,6 +9,18 @@ import { hashToken } from './tokens.ts'
 export type Download =
   | { kind: 'log'; taskId: number; isShown: boolean }
   | { kind: 'artifact'; artifactId: number }
+  | { kind: 'runtime_log'; environmentId: number; selection: RuntimeLogRange }
+
+/** Which lines of the services or of the request log of an environment. */
+export interface RuntimeLogRange {
+  log: 'services' | 'requests'
+  services: string[]
+  levels: LogLevelFilter[]
+  statuses: StatusClass[]
+  search: string
+  since: Date | undefined
+  until: Date | undefined
+}
 
 interface Ticket {
   userId: number

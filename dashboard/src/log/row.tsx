@@ -116,7 +116,16 @@ function Part({ piece, isMarked }: { piece: Piece; isMarked: boolean }) {
   )
 }
 
-function Content({ line, found, span }: { line: Line; found: string; span: Span }) {
+/** The text of a line with its colours, and what was found in it. */
+export function Content({
+  line,
+  found,
+  span,
+}: {
+  line: Pick<Line, 'text'>
+  found: string
+  span: Span
+}) {
   const [isAll, showAll] = useState(false)
   const { text } = line
   const parts = useMemo(() => {

@@ -139,7 +139,7 @@ export const DAEMON = {
 export const TRANSFERS = {
   /** Concurrent ones of one agent; one more is refused. */
   files: 4,
-  logStreams: 8,
+  logStreams: 16,
   firstFrameMs: 10 * SECOND,
   /** Without a frame, and without a read of what arrived. */
   idleMs: 30 * SECOND,

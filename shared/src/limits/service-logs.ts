@@ -58,6 +58,19 @@ export const LOG_SENDING = {
   lines: 1_000,
 } as const
 
+/** Lines of services and requests by pages. */
+export const RUNTIME_LOGS = {
+  /** Lines of one page at most, and if the reader does not say. */
+  lines: 1_000,
+  defaultLines: 500,
+  searchChars: 200,
+  /** An opaque position: the services of an environment, with a few numbers each. */
+  cursorChars: 4_000,
+  services: 50,
+  /** One download; a longer range ends with a sentence that says so. */
+  downloadBytes: 100 * MiB,
+} as const
+
 /** What a server reports about itself, and what the control plane keeps of it. */
 export const USAGE = {
   /** Interval of measurements and reports, the smallest step of the charts. */

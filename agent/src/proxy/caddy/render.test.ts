@@ -50,12 +50,13 @@ describe('the configuration', () => {
     expect(render(other)).toBe(render(empty))
   })
 
-  it('writes an access log only when the server asks for one, and never with headers', () => {
+  it('writes an access log unless the server switches it off, and never with headers or queries', () => {
     expect(render(empty)).not.toContain('access.log')
     const proxy = { http, https: null, dnsPort: 15_353, accessLog: true as const }
     const logged = render(empty, { proxy })
     expect(logged).toContain('/logs/access.log')
     expect(logged).toContain('"request>headers":{"filter":"delete"}')
+    expect(logged).toContain('"request>uri":{"filter":"regexp","regexp":"[?#].*","value":""}')
   })
 
   it('does not change with versions of own routes either', () => {

@@ -125,7 +125,7 @@ function renderLogging({ logs: folder, proxy }: RenderInput): Json {
   }
 }
 
-/** Headers contain cookies, passwords and the probe's secret. */
+/** Headers contain cookies, passwords and the probe's secret; queries contain tokens of all kinds. */
 const accessLog = (writer: Json): Json => ({
   include: ['http.log.access'],
   writer,
@@ -135,6 +135,7 @@ const accessLog = (writer: Json): Json => ({
     fields: {
       'request>headers': { filter: 'delete' },
       resp_headers: { filter: 'delete' },
+      'request>uri': { filter: 'regexp', regexp: '[?#].*', value: '' },
     },
   },
 })
@@ -165,12 +166,15 @@ function renderServer(input: RenderInput, scheme: 'http' | 'https', listen: stri
 const byLongestPath = (a: PlacedRoute, b: PlacedRoute): number =>
   a.host === b.host ? b.path.length - a.path.length : a.host < b.host ? -1 : 1
 
-/** For the agent's probe: identified by its secret, it needs no password, and the answer names the upstream. */
+/**
+ * For the agent's probe: identified by its secret, it needs no password, and the answer names the upstream. It is not a
+ * visitor's request, so the access log leaves it out (versions of Caddy name that variable differently).
+ */
 const probeRoute = ({ keys }: RenderInput, scheme: string): Json => ({
   '@id': `${scheme}.probe`,
   match: [{ header: { 'X-Berth-Probe': [keys.probe] } }],
   handle: [
-    { handler: 'vars', berth_probe: '1' },
+    { handler: 'vars', berth_probe: '1', log_skip: true, skip_log: true },
     {
       handler: 'headers',
       response: {

@@ -12,6 +12,13 @@ import { findCaddyAccount } from '../caddy/account.ts'
 import { openAdmin } from '../caddy/admin.ts'
 import { Pushes } from '../caddy/pushes.ts'
 import { renderConfiguration } from '../caddy/render.ts'
+import {
+  type HostHolders,
+  readHolders,
+  withHolders,
+  withoutHolder,
+  writeHolders,
+} from '../host-holders.ts'
 import { addLinks, syncLinks } from '../links.ts'
 import { type EdgeKeys, edgePaths, ensureKeys } from '../paths.ts'
 import { readProxyProcess, settingsDigest, writeProxyProcess } from '../process-files.ts'
@@ -77,6 +84,7 @@ class Edge {
   readonly #keys: EdgeKeys
   readonly #rendered = new WeakMap<Table, string>()
   #pagePort: number
+  #holders: HostHolders
   /** In mode 'ports', connections go to the replicas in turn. */
   #turn = 0
   readonly #closers: (() => void)[] = []
@@ -102,6 +110,7 @@ class Edge {
     const bootId = readBootId()
     const table: Table = { ...found, mode, bootId }
     this.#pagePort = table.pagePort
+    this.#holders = readHolders(settings)
     const wanted = (): string[] => containersOf(this.#board.table)
     this.#addresses = new Addresses(addresses, wanted, () => this.#saveAddresses())
     // addresses of another boot may belong to other containers by now
@@ -195,9 +204,16 @@ class Edge {
   }
 
   #commit(table: Table): void {
+    this.#hold(withHolders(this.#holders, table, Date.now()))
     writeTable(this.#settings, { ...table, addresses: this.#addresses.all() })
     syncLinks(this.#paths.links, table)
     this.#forwarder?.prune(table)
+  }
+
+  #hold(holders: HostHolders): void {
+    if (holders === this.#holders) return
+    writeHolders(this.#settings, holders)
+    this.#holders = holders
   }
 
   #saveAddresses(): void {
@@ -245,6 +261,7 @@ class Edge {
         const { environmentId } = call.params
         const apply = (table: Table): Table => withoutPorts(withoutRoutes(table, call.params))
         await this.#board.change(environmentId, apply, false)
+        if (call.params.forget) this.#hold(withoutHolder(this.#holders, environmentId))
         return this.#sockets?.look(environmentId)
       }
       case 'setAuth': {

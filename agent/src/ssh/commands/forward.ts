@@ -14,8 +14,9 @@ import {
   isManualPlan,
   type ManualPlan,
 } from '../../runner/plan/plan.ts'
+import { readPlan } from '../../service-logs/known-secrets.ts'
 import type { AgentSettings } from '../../settings.ts'
-import { readPlan, type SessionContext } from '../sessions/context.ts'
+import type { SessionContext } from '../sessions/context.ts'
 import type { Ending } from '../sessions/frames.ts'
 import type { Output } from '../sessions/output.ts'
 import { type ForwardTarget, NOT_AVAILABLE, Refusal, type Verb } from './commands.ts'

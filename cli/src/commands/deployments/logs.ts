@@ -1,6 +1,7 @@
 // berth logs: what the services of an environment wrote, over certificate SSH, of any age. If SSH cannot reach the
 // server, the control plane passes on what the server's agent reads.
 
+import { createLineFilter, LOG_LEVEL_FILTERS, type LogLevelFilter } from '@berth/shared'
 import {
   type LogsRequest,
   type LogsSource,
@@ -34,6 +35,8 @@ interface LogsOptions {
   since: string | undefined
   until: string | undefined
   grep: RegExp | undefined
+  /** Empty: all of them. */
+  levels: LogLevelFilter[]
   fullTimes: boolean
 }
 
@@ -46,6 +49,12 @@ function parsePattern(text: string | undefined): RegExp | undefined {
   } catch {
     throw usage(`--grep is not a regular expression: '${text}'`)
   }
+}
+
+function parseLevels(words: readonly string[]): LogLevelFilter[] {
+  const wrong = words.find((word) => !(LOG_LEVEL_FILTERS as readonly string[]).includes(word))
+  if (wrong === undefined) return LOG_LEVEL_FILTERS.filter((level) => words.includes(level))
+  throw usage(`--level takes ${LOG_LEVEL_FILTERS.join(', ')}, got '${wrong}'`)
 }
 
 export function parseServices(words: readonly string[]): string[] {
@@ -75,6 +84,7 @@ function parseLogs({ flags }: Invocation): LogsOptions {
     since,
     until,
     grep: parsePattern(flagText(flags, 'grep')),
+    levels: parseLevels(flagList(flags, 'level')),
     fullTimes: flagOn(flags, 'timestamps'),
   }
   requestOf(options, Date.now()) // reports a wrong time before anything else happens
@@ -185,6 +195,8 @@ async function performLogs(options: LogsOptions, context: Context): Promise<Exit
   const place = { server: environment.server, environmentId: environment.id }
   const onLost = (reason: string) => screen.note(`${cleanText(reason)}; trying again`)
   const format = lineWriter(context, target, options.fullTimes)
+  const isWanted = createLineFilter({ levels: options.levels }) ?? (() => true)
+  const isFound = (text: string) => !options.grep || options.grep.test(cleanLogLine(text, false))
   let count = 0
   try {
     for await (const item of readEither({ api, io, place, onLost }, request, context, target)) {
@@ -192,7 +204,7 @@ async function performLogs(options: LogsOptions, context: Context): Promise<Exit
       if (isGap(item)) {
         if (screen.json) await io.stdout.write(`${toJson(item)}\n`)
         await screen.warn(`${item.service}: its logs of ${item.days} are gone`)
-      } else if (!options.grep || options.grep.test(cleanLogLine(item.text, false))) {
+      } else if (isFound(item.text) && isWanted(item.text)) {
         await io.stdout.write(screen.json ? `${toJson(item)}\n` : format(item))
       }
       if (io.stdout.closed) return EXIT.done

@@ -5,6 +5,8 @@ import type { Caller } from '../../domain/core/access.ts'
 import type { Download } from '../../identity/download-tickets.ts'
 import { missing } from '../core/access.ts'
 import { type LogView, openTaskLog } from '../deployments/logs.ts'
+import { type LogSelection, readLogPage, writeLogText } from '../deployments/runtime-logs.ts'
+import { recordServiceLogsRead } from '../deployments/service-logs.ts'
 import { openArtifactContent } from './artifacts.ts'
 
 export interface TicketView {
@@ -40,6 +42,18 @@ export async function giveArtifactTicket(
   return giveTicket(ctx, caller, { kind: 'artifact', artifactId })
 }
 
+/** Asks the server for one line, so that an offline server is a sentence on the page. */
+export async function giveRuntimeLogTicket(
+  ctx: Context,
+  caller: Caller,
+  environmentId: number,
+  selection: LogSelection,
+  signal: AbortSignal,
+): Promise<TicketView> {
+  await readLogPage(ctx, caller, environmentId, { ...selection, search: '' }, { limit: 1, signal })
+  return giveTicket(ctx, caller, { kind: 'runtime_log', environmentId, selection })
+}
+
 export function takeTicket(ctx: Context, caller: Caller, ticket: string): Download {
   const download = ctx.tickets.take(ticket, caller.userId)
   if (!download) throw missing()
@@ -64,4 +78,17 @@ export async function openLogDownload(
   const bytes = attempt?.logBytes ?? 0
   const content = attempt && bytes > 0 ? ctx.logs.read(attempt.id, 0, bytes) : nothing()
   return { name: `task-${taskId}.log`, bytes, content }
+}
+
+/** Streams the lines; its size is not known before. */
+export async function openRuntimeLogDownload(
+  ctx: Context,
+  caller: Caller,
+  { environmentId, selection }: { environmentId: number; selection: LogSelection },
+  signal: AbortSignal,
+): Promise<{ name: string; content: AsyncIterable<string> }> {
+  const { log, services } = selection
+  await recordServiceLogsRead(ctx, caller, environmentId, { log, services, follow: false })
+  const content = writeLogText(ctx, caller, environmentId, selection, { signal })
+  return { name: `environment-${environmentId}-${log}.log`, content }
 }

@@ -2,6 +2,7 @@
 // dashboard imports only the type.
 
 import { router } from './base.ts'
+import { runtimeLogRouter } from './deployments/runtime-logs.ts'
 import { taskRouter } from './deployments/task.ts'
 import { versionRouter } from './deployments/version.ts'
 import { backupRouter } from './environments/backup.ts'
@@ -41,6 +42,7 @@ export const appRouter = router({
   pullRequest: pullRequestRouter,
   backup: backupRouter,
   environment: environmentRouter,
+  runtimeLog: runtimeLogRouter,
   variable: variableRouter,
   action: actionRouter,
   task: taskRouter,

@@ -17,7 +17,7 @@ export function serviceLogRoutes(api: Api, ctx: Context): void {
     {
       config: {
         needs: 'read',
-        errors: ['server_offline', 'server_timeout', 'transfers_busy'],
+        errors: ['agent_outdated', 'server_offline', 'server_timeout', 'transfers_busy'],
       },
       schema: {
         summary: 'What the services of an environment wrote, through the agent of its server',

@@ -6,7 +6,11 @@ import { AppError } from '@berth/shared'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import { openArtifactContent } from '../../../app/files/artifacts.ts'
-import { openLogDownload, takeTicket } from '../../../app/files/downloads.ts'
+import {
+  openLogDownload,
+  openRuntimeLogDownload,
+  takeTicket,
+} from '../../../app/files/downloads.ts'
 import { authenticateSession } from '../../../app/people/browser-callers.ts'
 import type { Context } from '../../../context.ts'
 import type { Caller } from '../../../domain/core/access.ts'
@@ -72,6 +76,18 @@ async function send(
       reply,
       await openArtifactContent(ctx, caller, download.artifactId, { signal }),
     )
+  }
+  if (download.kind === 'runtime_log') {
+    const { name, content } = await openRuntimeLogDownload(
+      ctx,
+      caller,
+      download,
+      whileOpen(reply.raw),
+    )
+    return reply
+      .type('text/plain; charset=utf-8')
+      .header('content-disposition', `attachment; filename="${name}"`)
+      .send(Readable.from(content))
   }
   const { name, bytes, content } = await openLogDownload(ctx, caller, download.taskId)
   const how = download.isShown ? 'inline' : 'attachment'

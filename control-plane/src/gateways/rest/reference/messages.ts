@@ -153,6 +153,14 @@ export const ERROR_TEXTS: Record<ErrorCode, ErrorText> = {
     'The agent has no newer version, cannot update itself, or this control plane has no signed release.',
     'The message says why; `command` upgrades an agent by hand.',
   ),
+  agent_outdated: say(
+    'The agent of the server does not know this kind of request.',
+    'Update the agent; the server page shows how.',
+  ),
+  request_log_unavailable: say(
+    'The server runs without a proxy, or its proxy writes no request log.',
+    'The message says which. `BERTH_PROXY_ACCESS_LOG=off` on the server switches the log off; remove it.',
+  ),
   setup_done: say(
     'The installation has its first administrator already.',
     'Log in, or ask an administrator for an invitation.',

@@ -70,6 +70,17 @@ export const DEPLOYMENTS: Glossary = {
         text: 'GET / 200',
       },
     },
+    getEnvironmentLogLines: {
+      says: 'Sends lines that the agent reads on its server, oldest first, one JSON document per line. Without a position it sends the last lines; `before` and `after` continue at a position of an earlier answer, and no line is missing or repeated in between, also while files rotate. The last document of a page has `kind` `page` with the positions before and after it. Filters work on the server. Values of variables are masked. The request log has paths without queries, and only requests to the hostnames of this environment from the time since it has them. Each read is in the audit log.',
+      answer: {
+        t: '2026-11-15T09:12:30.500000Z',
+        s: 'out',
+        service: 'web',
+        task: 812,
+        level: 'info',
+        text: 'INFO listening on 3000',
+      },
+    },
     getTask: {
       says: 'Answers one task with its phases and steps. Poll it with `If-None-Match`, which costs no quota while nothing changed; `status` is final once it is `succeeded`, `failed` or `canceled`.',
     },
@@ -121,6 +132,32 @@ export const DEPLOYMENTS: Glossary = {
       100,
     ],
     'getEnvironmentServiceLogs.follow': [
+      '`true` keeps the answer open and sends what is written from now on; empty lines keep it alive.',
+      'true',
+    ],
+    'getEnvironmentLogLines.log': [
+      '`services` (the default): what the services wrote. `requests`: requests that the proxy answered.',
+      'services',
+    ],
+    'getEnvironmentLogLines.level': [
+      'Only lines of this level; repeat it for several. `other`: lines that name no level.',
+      'error',
+    ],
+    'getEnvironmentLogLines.status': [
+      'Only requests with such a status; repeat it for several.',
+      '5xx',
+    ],
+    'getEnvironmentLogLines.q': ['Only lines with this text, without regard to case.', 'timeout'],
+    'getEnvironmentLogLines.before': [
+      'Lines before this position: `older` of an earlier page.',
+      'web:fxz.1.2s',
+    ],
+    'getEnvironmentLogLines.after': [
+      'Lines after this position: `newer` of an earlier page. Empty: from the beginning.',
+      'web:fxz.1.2s',
+    ],
+    'getEnvironmentLogLines.limit': ['Lines of the page, 1 to 1,000; 500 if it is absent.', 200],
+    'getEnvironmentLogLines.follow': [
       '`true` keeps the answer open and sends what is written from now on; empty lines keep it alive.',
       'true',
     ],
@@ -380,6 +417,40 @@ export const DEPLOYMENTS: Glossary = {
     ],
     'getEnvironmentServiceLogs.kind': ['Lines of the asked time are no longer stored.', 'gone'],
     'getEnvironmentServiceLogs.days': ['The days of those lines.', '2026-11-01 to 2026-11-02'],
+
+    'RuntimeLogLine.t': ['When it was written.', '2026-11-15T09:12:30.500000Z'],
+    'RuntimeLogLine.s': ['`out`: standard output. `err`: standard error.', 'out'],
+    'RuntimeLogLine.task': ['The deployment that started the service.', 812],
+    'RuntimeLogLine.level': [
+      'The level that the line names near its start or as JSON; null: none.',
+      'info',
+    ],
+    'RuntimeLogLine.text': [
+      'The line without its end, with values of variables masked.',
+      'INFO listening on 3000',
+    ],
+    'RuntimeLogRequest.t': ['When the answer was complete.', '2026-11-15T09:12:30.500000Z'],
+    'RuntimeLogRequest.method': ['The method of the request.', 'GET'],
+    'RuntimeLogRequest.host': ['The hostname that was asked for.', 'shop.example.com'],
+    'RuntimeLogRequest.path': ['The path without its query, masked.', '/cart'],
+    'RuntimeLogRequest.status': ['The status of the answer.', 200],
+    'RuntimeLogRequest.duration_ms': ['How long the answer took.', 12.4],
+    'RuntimeLogRequest.size': ['Bytes of the answer’s body.', 5120],
+    'RuntimeLogRequest.client': ['The address of the client.', '203.0.113.7'],
+    'RuntimeLogRequest.service': ['The service whose route it took.', 'web'],
+    'RuntimeLogGone.kind': ['Lines of these days are no longer stored.', 'gone'],
+    'RuntimeLogGone.days': ['The days of those lines.', '2026-11-01 to 2026-11-02'],
+    'RuntimeLogPage.kind': ['The end of a page.', 'page'],
+    'RuntimeLogPage.older': [
+      'For `before`: the position of the first line. Null: nothing is older.',
+      'web:fxz.1.2s',
+    ],
+    'RuntimeLogPage.newer': ['For `after`: the position behind the last line.', 'web:fxz.1.5k'],
+    'RuntimeLogPage.is_last': ['Nothing more is in this direction.', false],
+    'RuntimeLogPage.searched_to': [
+      'The time that a search got to when it ended before the page was full. Continue with `older`.',
+      null,
+    ],
 
     'LogLine.n': ['Its line, from 1.', 12],
     'LogLine.t': ['When the server read it.', '2026-11-15T09:12:40.120Z'],
