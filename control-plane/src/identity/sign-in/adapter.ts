@@ -200,7 +200,8 @@ export async function keepFault<T>(work: Promise<T>): Promise<T> {
   } catch (error) {
     const asked = requestOrigin.getStore()
     if (asked && !isAPIError(error)) asked.fault = error
-    throw error
+    // the library prints other errors to the console
+    throw error instanceof AppError ? new APIError('FORBIDDEN') : error
   }
 }
 

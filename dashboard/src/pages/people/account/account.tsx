@@ -1,12 +1,13 @@
 // The user's own account: profile, password, two-factor sign-in, sessions, tokens, this browser.
+import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
-import { api, change } from '../../../api.ts'
+import { api, change, trpc } from '../../../api.ts'
 import { CopyField } from '../../../components/copy.tsx'
 import { Text } from '../../../components/forms/field.tsx'
 import { Form, text } from '../../../components/forms/form.tsx'
 import { Facts, Page, Section } from '../../../components/page.tsx'
 import { shortcutsOn, switchShortcuts } from '../../../components/shortcuts.ts'
-import { Loaded } from '../../../components/states.tsx'
+import { Loaded, Note } from '../../../components/states.tsx'
 import { Time } from '../../../components/time.tsx'
 import { useMe } from '../../../organization.ts'
 import { useStore } from '../../../stores.ts'
@@ -19,6 +20,7 @@ export function Account() {
   const me = useMe()
   return (
     <Page title="Account">
+      <Waiting names={me.data?.waiting_organizations.map((o) => o.name) ?? []} />
       <Loaded query={me} what="Your account">
         {(m) => (
           <Section title="Profile">
@@ -36,39 +38,7 @@ export function Account() {
           </Section>
         )}
       </Loaded>
-      <Section title="Password">
-        <Form
-          submit="Change password"
-          clears
-          done="Password changed. Other browsers were signed out."
-          label="Password"
-          send={(data) =>
-            change(
-              api.session.changePassword.mutate({
-                current_password: text(data, 'current_password'),
-                new_password: text(data, 'new_password'),
-              }),
-            )
-          }
-        >
-          <Text
-            label="Current password"
-            name="current_password"
-            type="password"
-            autoComplete="current-password"
-            required
-          />
-          <Text
-            label="New password"
-            name="new_password"
-            type="password"
-            autoComplete="new-password"
-            minLength={10}
-            hint="At least 10 characters."
-            required
-          />
-        </Form>
-      </Section>
+      <PasswordSection />
       <TwoFactor />
       <Sessions />
       <Section
@@ -81,6 +51,67 @@ export function Account() {
       <Client />
       <Preferences />
     </Page>
+  )
+}
+
+/** Organizations that are closed until the user has a second factor. */
+function Waiting({ names }: { names: string[] }) {
+  if (names.length === 0) return null
+  return (
+    <Note kind="warn">
+      {names.join(' and ')} {names.length === 1 ? 'requires' : 'require'} two-factor sign-in. Add an
+      authenticator app or a passkey below to continue.
+    </Note>
+  )
+}
+
+function PasswordSection() {
+  const query = useQuery(trpc.factor.get.queryOptions())
+  return (
+    <Section title="Password">
+      <Loaded query={query} what="Your password">
+        {({ has_password }) =>
+          has_password ? (
+            <Form
+              submit="Change password"
+              clears
+              done="Password changed. Other browsers were signed out."
+              label="Password"
+              send={(data) =>
+                change(
+                  api.session.changePassword.mutate({
+                    current_password: text(data, 'current_password'),
+                    new_password: text(data, 'new_password'),
+                  }),
+                )
+              }
+            >
+              <Text
+                label="Current password"
+                name="current_password"
+                type="password"
+                autoComplete="current-password"
+                required
+              />
+              <Text
+                label="New password"
+                name="new_password"
+                type="password"
+                autoComplete="new-password"
+                minLength={10}
+                hint="At least 10 characters."
+                required
+              />
+            </Form>
+          ) : (
+            <p className="muted">
+              You sign in without a password. To set one, use{' '}
+              <Link to="/reset">Forgot your password?</Link>
+            </p>
+          )
+        }
+      </Loaded>
+    </Section>
   )
 }
 

@@ -9,7 +9,7 @@ import { Dialog } from '../../../components/dialog.tsx'
 import { Text } from '../../../components/forms/field.tsx'
 import { Form, text } from '../../../components/forms/form.tsx'
 import { Section } from '../../../components/page.tsx'
-import { Loaded, Note } from '../../../components/states.tsx'
+import { Loaded } from '../../../components/states.tsx'
 import { Status } from '../../../components/status.tsx'
 import { Time } from '../../../components/time.tsx'
 import { browserWords } from '../../../format.ts'
@@ -44,17 +44,8 @@ export function TwoFactor() {
 }
 
 function Summary({ have }: { have: Factors }) {
-  const isOn = have.has_app || have.passkeys.length > 0
-  if (isOn) return null
-  if (have.required_by.length === 0) {
-    return <p className="muted">Protect your account with a second step when you sign in.</p>
-  }
-  return (
-    <Note kind="warn">
-      {have.required_by.join(' and ')} {have.required_by.length === 1 ? 'requires' : 'require'}{' '}
-      two-factor sign-in. Add an authenticator app or a passkey to continue.
-    </Note>
-  )
+  if (have.has_app || have.passkeys.length > 0) return null
+  return <p className="muted">Protect your account with a second step when you sign in.</p>
 }
 
 function Line({
