@@ -1,5 +1,6 @@
 // Sign-in with a real OpenID Connect provider (oidc-provider, a process of its own): discovery, PKCE, state and nonce,
 // who gets in, who is refused and why, and passwords that are switched off except for administrators.
+import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -184,6 +185,7 @@ describe.each(ENGINES)('sign-in with a provider on %s', (engine) => {
       const [status, headers, body] = answers[turn++ % answers.length] ?? [500, {}, '']
       response.writeHead(status, headers).end(body)
     }).listen(0, '127.0.0.1')
+    await once(liar, 'listening')
     const { port } = liar.address() as AddressInfo
     await configure({ issuer: `http://127.0.0.1:${port}` })
     for (const _ of answers) {
