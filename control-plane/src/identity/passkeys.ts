@@ -96,7 +96,7 @@ export const optionsToUse = (baseUrl: string, known: Known = []) =>
     ...(known.length > 0 ? { allowCredentials: listed(known) } : {}),
   })
 
-/** The library throws plain errors for whatever is wrong with an answer. */
+/** The library throws plain errors if an answer is wrong. */
 const refuse = (): never => {
   throw new AppError('passkey_refused', 'The passkey was not accepted. Try again.')
 }

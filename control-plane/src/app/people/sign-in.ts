@@ -123,7 +123,7 @@ export async function beginBrowserSession(
   })
 }
 
-/** Administrators keep their passwords, so that a broken provider locks out nobody for good. */
+/** Administrators keep their passwords, so that they can repair a broken provider. */
 function requirePasswordAllowed(ctx: Context, user: User): void {
   const { oidc } = ctx.config
   if (!oidc || oidc.passwords === 'everyone' || user.isPlatformAdmin === 1) return

@@ -33,7 +33,7 @@ export function decideProviderUser(facts: ProviderFacts): ProviderVerdict {
   // also for linked accounts: people leave a company, and the list changes
   if (domains.length > 0 && !domains.includes(email.split('@').at(-1) ?? '')) return 'domain'
   if (facts.isLinked) return facts.isDisabled ? 'disabled' : 'enter'
-  // an address that nobody verified would open the account of another person
+  // an unverified address would open the account of another person
   if (!facts.isVerified) return 'not_verified'
   if (facts.isDisabled) return 'disabled'
   if (facts.hasAccount) return 'link'

@@ -34,7 +34,7 @@ export const findOpenInvitation = (
     .where('acceptedAt', 'is', null)
     .executeTakeFirst()
 
-/** True if somebody invited this address. */
+/** True if an open invitation names this address. */
 export async function findInvitationTo(db: Db, email: string, now: number): Promise<boolean> {
   const row = await db
     .selectFrom('invitations')
