@@ -43,7 +43,7 @@ export function SecondStep({ awaiting, onDone, onBack }: SecondStepProps) {
   return (
     <>
       {isRecovery ? (
-        <Form key="recovery" label="Recovery code" submit="Continue" send={send}>
+        <Form key="recovery" label="Enter a recovery code" submit="Continue" send={send}>
           <Text
             label="Recovery code"
             name="code"
@@ -58,7 +58,7 @@ export function SecondStep({ awaiting, onDone, onBack }: SecondStepProps) {
       ) : (
         <>
           {awaiting.app && (
-            <Form key="app" label="Code" submit="Continue" send={send}>
+            <Form key="app" label="Enter a code" submit="Continue" send={send}>
               <Text
                 label="6-digit code"
                 name="code"

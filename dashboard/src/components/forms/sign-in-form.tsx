@@ -8,6 +8,7 @@ import { ActButton } from '../act.tsx'
 import { Text } from './field.tsx'
 import { Form, text } from './form.tsx'
 import { type Awaiting, SecondStep, signInWithPasskey } from './second-step.tsx'
+import css from './sign-in-form.module.css'
 
 interface SignInFormProps {
   email?: string
@@ -73,8 +74,9 @@ export function SignInForm({ email, next, onDone, onStep }: SignInFormProps) {
     </Form>
   )
   const isProviderFirst = provider?.passwords === 'administrators'
-  const others = (
-    <>
+  const hasPasskey = session.data?.passkeys === true && hasPasskeys()
+  const others = (provider || hasPasskey) && (
+    <div className={css.ways}>
       {provider && (
         <ActButton
           kind={isProviderFirst ? 'main' : 'plain'}
@@ -87,7 +89,7 @@ export function SignInForm({ email, next, onDone, onStep }: SignInFormProps) {
           Continue with {provider.name}
         </ActButton>
       )}
-      {session.data?.passkeys && hasPasskeys() && (
+      {hasPasskey && (
         <ActButton
           act={async () => {
             await signInWithPasskey()
@@ -97,12 +99,13 @@ export function SignInForm({ email, next, onDone, onStep }: SignInFormProps) {
           Sign in with a passkey
         </ActButton>
       )}
-    </>
+    </div>
   )
   if (!isProviderFirst) {
     return (
       <>
         {password}
+        {others && <div className={css.or}>or</div>}
         {others}
       </>
     )

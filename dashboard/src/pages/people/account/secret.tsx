@@ -51,7 +51,7 @@ export function SecretPage() {
           const { text, back } = KINDS[secret.kind]
           const codes = secret.value.split('\n')
           return (
-            <Section title={secret.title}>
+            <Section title={codes.length > 1 ? `${codes.length} codes` : secret.title}>
               <p>{text}</p>
               {codes.length > 1 ? (
                 <Codes codes={codes} />
