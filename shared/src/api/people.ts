@@ -23,7 +23,7 @@ export const OrganizationDetail = z.object({
   project_count: z.int(),
   member_count: z.int(),
   server_count: z.int(),
-  second_factor_required: z.boolean(),
+  second_factor_required: z.boolean().default(false),
   created_at: Time,
 })
 export type OrganizationDetail = z.infer<typeof OrganizationDetail>
@@ -43,7 +43,7 @@ export const Member = z.object({
   role: z.enum(ROLES),
   joined_at: Time,
   last_active_at: Time.nullable(),
-  has_second_factor: z.boolean().nullable(),
+  has_second_factor: z.boolean().nullable().default(null),
 })
 export type Member = z.infer<typeof Member>
 export const MemberUpdate = z.strictObject({ role: z.enum(ROLES) })
