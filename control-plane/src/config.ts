@@ -43,6 +43,22 @@ export interface TracesConfig {
   headers: Record<string, string>
 }
 
+/** Sign-in with an OpenID Connect provider. */
+export interface OidcConfig {
+  /** Without a slash at the end. */
+  issuer: string
+  clientId: string
+  clientSecret: string
+  /** On the button. */
+  name: string
+  /** E-mail domains that may sign in; empty: all. */
+  domains: string[]
+  /** Whether a person without an account gets one; otherwise an invitation is needed. */
+  createsAccounts: boolean
+  /** Who may still sign in with a password. */
+  passwords: 'everyone' | 'administrators'
+}
+
 /** HTTPS that the control plane serves itself. */
 export interface HttpsConfig {
   domain: string
@@ -94,6 +110,8 @@ export interface Config {
   legacyWebhookSecret: string | undefined
   /** Addresses outside a project's domain must be on its list. */
   listedDomainsOnly: boolean
+  /** Unset: people sign in with passwords and passkeys alone. */
+  oidc: OidcConfig | undefined
   /** Opens /metrics; unset: it does not exist. */
   metricsToken: string | undefined
   /** Where traces go; unset: nowhere. */
@@ -145,6 +163,20 @@ function chooseTraces({ tracesUrl: url, tracesHeaders }: Values): TracesConfig |
     return [one.slice(0, at), one.slice(at + 1)]
   })
   return { url, headers: Object.fromEntries(headers) }
+}
+
+function chooseOidc(values: Values): OidcConfig | undefined {
+  const { oidcIssuer: issuer, oidcClientId: clientId, oidcClientSecret: clientSecret } = values
+  if (issuer === undefined || clientId === undefined || clientSecret === undefined) return undefined
+  return {
+    issuer,
+    clientId,
+    clientSecret,
+    name: values.oidcName,
+    domains: values.oidcDomains.map((domain) => domain.toLowerCase()),
+    createsAccounts: values.oidcCreateAccounts,
+    passwords: values.passwordSignIn,
+  }
 }
 
 /** Also those of IPv6 where the machine has it. Not by its interfaces: the unit forbids the sockets that list them. */
@@ -207,6 +239,7 @@ export function toConfig({ rows, values, problems }: ReadSettings): Config {
     webhookAnswerMs: WEBHOOKS.answerMs,
     listedDomainsOnly: values.customDomains === 'listed',
     legacyWebhookSecret: values.legacyWebhookSecret,
+    oidc: chooseOidc(values),
     metricsToken: values.metricsToken,
     traces: chooseTraces(values),
     agentUpgrades: values.agentUpgrades,

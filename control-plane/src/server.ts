@@ -27,6 +27,7 @@ import {
 } from './app/installation/setup.ts'
 import { startNotices } from './app/notices/sending.ts'
 import { finishResets } from './app/people/browser-sign-in.ts'
+import { resetFactorsByOperator } from './app/people/factors/factors.ts'
 import { startMailing } from './app/people/mailing.ts'
 import { advanceRollouts, upgradeAfterStart } from './app/servers/rollouts.ts'
 import { endFormerSessions } from './app/servers/sessions.ts'
@@ -275,6 +276,28 @@ export async function checkAudit(config: Config): Promise<AuditVerdict> {
     const notifier = new Notifier(() => {})
     const secretStore = new SecretStore(loadKek(config.kekFile), openPreviousKek(config))
     return await verifyAudit({ db, engine, clock, notifier, secretStore })
+  } finally {
+    await db.destroy()
+  }
+}
+
+/** For the command `reset-two-factor`: works while the control plane runs. */
+export async function resetSecondFactor(
+  config: Config,
+  email: string,
+): Promise<string | undefined> {
+  const { db, engine } = openStore(config, pino({ level: 'silent' }))
+  try {
+    await migrate(db, engine)
+    const clock = { now: () => Date.now() }
+    const notifier = new Notifier(() => {})
+    const secretStore = new SecretStore(loadKek(config.kekFile), openPreviousKek(config))
+    await openDataKeys(db, secretStore, clock.now())
+    const baseUrl = config.baseUrl || `http://${config.host}:${config.port}`
+    return await resetFactorsByOperator(
+      { db, engine, clock, notifier, secretStore, baseUrl },
+      email,
+    )
   } finally {
     await db.destroy()
   }

@@ -27,13 +27,17 @@ export interface Problem {
 
 const OFFLINE = 'The control plane cannot be reached. Check your connection and try again.'
 
+/** A refusal that this browser made itself, in words for its user. */
+export class Refused extends Error {}
+
 export function problemOf(error: unknown): Problem {
   const isOurs = error instanceof TRPCClientError
   const data = (isOurs ? (error.data as Record<string, unknown> | undefined) : undefined) ?? {}
   const text = (value: unknown) => (typeof value === 'string' ? value : undefined)
   const message = error instanceof Error ? error.message : 'Something went wrong.'
+  const isKnown = error instanceof Refused || (isOurs && Object.keys(data).length > 0)
   return {
-    message: isOurs && Object.keys(data).length > 0 ? message : OFFLINE,
+    message: isKnown ? message : OFFLINE,
     code: text(data.code),
     status: typeof data.status === 'number' ? data.status : undefined,
     requestId: text(data.request_id),
@@ -44,7 +48,9 @@ export function problemOf(error: unknown): Problem {
 
 /** Checks every refusal for the end of the session, which concerns all pages. */
 const watchForEnd = (error: unknown): void => {
-  if (problemOf(error).status === 401) endSession()
+  const { status, code } = problemOf(error)
+  // a wrong password or code is also 401, and ends nothing
+  if (status === 401 && code?.startsWith('token_')) endSession()
 }
 
 export const queryClient = new QueryClient({

@@ -11,7 +11,7 @@ import { useEffect } from 'react'
 import { problemOf } from './api.ts'
 import { Redirect } from './components/redirect.tsx'
 import { ErrorState, Skeleton } from './components/states.tsx'
-import { useMe } from './organization.ts'
+import { type Me, useMe } from './organization.ts'
 import { NotFound } from './pages/not-found.tsx'
 import { beginSession } from './session.ts'
 import { Shell } from './shell/shell.tsx'
@@ -21,11 +21,14 @@ const root = createRootRoute({ component: Outlet, notFoundComponent: NotFound })
 /** Pages for signed-in users. */
 function Inside() {
   const me = useMe()
-  const { href } = useLocation()
+  const { href, pathname } = useLocation()
   const isIn = me.data !== undefined
   useEffect(() => {
     if (isIn) beginSession()
   }, [isIn])
+  if (me.data && mustEnrol(me.data) && !pathname.startsWith('/account')) {
+    return <Redirect to="/account" />
+  }
   if (me.data) return <Shell me={me.data} />
   if (!me.isError) return <Skeleton />
   if (problemOf(me.error).status === 401) {
@@ -33,6 +36,10 @@ function Inside() {
   }
   return <ErrorState what="Your account" error={me.error} again={() => void me.refetch()} />
 }
+
+/** Every organization of the user waits for a second factor. */
+const mustEnrol = (me: Me): boolean =>
+  me.organizations.length === 0 && me.waiting_organizations.length > 0
 
 const inside = createRoute({ getParentRoute: () => root, id: 'inside', component: Inside })
 
@@ -112,8 +119,14 @@ const tree = root.addChildren([
     page('/org/settings', () => import('./pages/people/organization.tsx'), 'OrganizationSettings'),
     page('/org/notifications', () => import('./pages/notices/notifications.tsx'), 'Notifications'),
     page('/org/audit', () => import('./pages/installation/audit.tsx'), 'Audit'),
-    page('/account', () => import('./pages/people/account.tsx'), 'Account'),
-    page('/account/tokens', () => import('./pages/people/tokens.tsx'), 'Tokens'),
+    page('/account', () => import('./pages/people/account/account.tsx'), 'Account'),
+    page('/account/tokens', () => import('./pages/people/account/tokens.tsx'), 'Tokens'),
+    page(
+      '/account/authenticator',
+      () => import('./pages/people/account/authenticator.tsx'),
+      'Authenticator',
+    ),
+    page('/account/secrets/$id', () => import('./pages/people/account/secret.tsx'), 'SecretPage'),
     page('/admin', () => import('./pages/installation/admin.tsx'), 'Admin'),
   ]),
 ])

@@ -62,6 +62,10 @@ const COMMANDS: Record<string, Entry> = {
     summary: 'Write a file for people who help: system, settings without secrets, findings, log',
     load: async () => (await import('./support-bundle.ts')).supportBundle,
   },
+  'reset-two-factor': {
+    summary: 'Remove the second factors of a person who lost them: reset-two-factor EMAIL',
+    load: async () => (await import('./reset-two-factor.ts')).resetTwoFactor,
+  },
   'verify-audit': {
     summary: 'Check the chain of the audit log',
     load: async () => (await import('./verify-audit.ts')).verifyAudit,

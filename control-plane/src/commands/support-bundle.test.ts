@@ -16,6 +16,7 @@ test('it says what is set up, and holds no secret', async () => {
     BERTH_SMTP_URL: 'smtp://berth:canary%2Fmail@127.0.0.1:1',
     BERTH_LEGACY_WEBHOOK_SECRET: 'canary-webhook',
     BERTH_METRICS_TOKEN: 'canary-metrics-token',
+    BERTH_OIDC_CLIENT_SECRET: 'canary-provider',
     BERTH_TRACES_HEADERS: 'authorization=canary-collector',
     BERTH_BACKUP_S3_SECRET_ACCESS_KEY: 'canary-storage',
   }
@@ -27,6 +28,8 @@ test('it says what is set up, and holds no secret', async () => {
     BERTH_DATA_DIR: folder,
     BERTH_MAIL_FROM: 'berth@example.com',
     BERTH_BACKUP_S3_ACCESS_KEY_ID: 'shown',
+    BERTH_OIDC_ISSUER: 'https://accounts.example.com',
+    BERTH_OIDC_CLIENT_ID: 'berth',
     BERTH_PORT: '0',
     BERTH_AGENT_PORT: '0',
   }

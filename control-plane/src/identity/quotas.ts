@@ -36,6 +36,8 @@ export class Quotas {
     signIns: RateLimit
     /** For mailed links, requested and used. */
     links: RateLimit
+    /** For sign-ins with a passkey or the provider. */
+    ceremonies: RateLimit
     /** By user. */
     repositoryChecks: RateLimit
     forgeCalls: RateLimit
@@ -54,6 +56,7 @@ export class Quotas {
       invitations: new RateLimit(REST.setupPerMinute, now),
       signIns: new RateLimit(PEOPLE.wrongSignInsPerMinute, now),
       links: new RateLimit(PEOPLE.wrongSignInsPerMinute, now),
+      ceremonies: new RateLimit(PEOPLE.ceremoniesPerMinute, now),
       repositoryChecks: new RateLimit(REPOSITORY_CHECKS.perMinute, now),
       forgeCalls: new RateLimit(FORGE_CONNECTIONS.callsPerMinute, now),
       searches: new RateLimit(LOG_PAGES.searchesPerMinute, now),

@@ -51,6 +51,8 @@ export const LABELS = [
   'ca',
   'mail',
   'cookie',
+  'totp',
+  'one-time-secret',
 ] as const
 export type Label = (typeof LABELS)[number]
 

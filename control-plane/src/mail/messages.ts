@@ -51,6 +51,21 @@ export const invitationLetter = (o: {
     'If you did not expect this, do nothing.',
   ])
 
+export const factorsResetLetter = (o: { name: string; by: string; baseUrl: string }): LetterText =>
+  letter('Your two-factor sign-in was reset', [
+    `Hello ${oneLine(o.name)},`,
+    '',
+    `${oneLine(o.by)} removed the second factors of your account at`,
+    `${o.baseUrl}: authenticator app, passkeys and recovery codes.`,
+    'Your browsers were signed out. Your password stays as it is.',
+    '',
+    'Sign in, then set up two-factor sign-in again on your account page:',
+    '',
+    `${o.baseUrl}/account`,
+    '',
+    'If you did not ask for this, tell an administrator.',
+  ])
+
 const minutes = (ms: number): string => `${Math.max(1, Math.round(ms / 60_000))} minutes`
 const minute = (ms: number): string => new Date(ms).toISOString().slice(0, 16).replace('T', ' ')
 

@@ -48,6 +48,7 @@ describe('the table', () => {
       'smtpUrl',
       'legacyWebhookSecret',
       's3SecretAccessKey',
+      'oidcClientSecret',
       'metricsToken',
       'tracesHeaders',
     ])

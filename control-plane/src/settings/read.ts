@@ -54,6 +54,14 @@ function* contradictions(values: Values): Generator<string> {
   if (values.backupPassphraseFile !== undefined && values.backupRecipients.length > 0) {
     yield 'Only one of BERTH_BACKUP_PASSPHRASE_FILE and BERTH_BACKUP_RECIPIENTS may be set.'
   }
+  const { oidcIssuer, oidcClientId, oidcClientSecret } = values
+  const given = [oidcIssuer, oidcClientId, oidcClientSecret].filter((one) => one !== undefined)
+  if (given.length === 1 || given.length === 2) {
+    yield 'BERTH_OIDC_ISSUER, BERTH_OIDC_CLIENT_ID and BERTH_OIDC_CLIENT_SECRET must be set together.'
+  }
+  if (given.length === 0 && values.passwordSignIn === 'administrators') {
+    yield 'BERTH_PASSWORD_SIGN_IN=administrators (oidc.password_sign_in) needs a provider: set BERTH_OIDC_ISSUER.'
+  }
   if ((values.s3AccessKeyId === undefined) !== (values.s3SecretAccessKey === undefined)) {
     yield 'BERTH_BACKUP_S3_ACCESS_KEY_ID and BERTH_BACKUP_S3_SECRET_ACCESS_KEY must be set together.'
   }

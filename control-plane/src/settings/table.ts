@@ -277,6 +277,55 @@ export const SETTINGS = {
     description: 'The secret of the access key.',
     secret: true,
   }),
+  oidcIssuer: optional(webAddress, {
+    variable: 'BERTH_OIDC_ISSUER',
+    key: 'oidc.issuer',
+    without: 'none, there is no provider',
+    description:
+      'Sign-in with an OpenID Connect provider: its issuer, such as `https://accounts.example.com`.',
+  }),
+  oidcClientId: optional(text, {
+    variable: 'BERTH_OIDC_CLIENT_ID',
+    key: 'oidc.client_id',
+    without: 'none, needed with a provider',
+    description: 'The client id of Berth at the provider.',
+  }),
+  oidcClientSecret: optional(text, {
+    variable: 'BERTH_OIDC_CLIENT_SECRET',
+    key: 'oidc.client_secret',
+    without: 'none, needed with a provider',
+    description: 'The secret of that client.',
+    secret: true,
+  }),
+  oidcName: withDefault(text, 'single sign-on', {
+    variable: 'BERTH_OIDC_NAME',
+    key: 'oidc.name',
+    description: 'The name of the provider on the button “Continue with …”.',
+  }),
+  oidcDomains: withDefault(
+    list('list of domains', 'domains such as example.com', (one) =>
+      /^[a-z0-9-]+(\.[a-z0-9-]+)+$/i.test(one),
+    ),
+    [],
+    {
+      variable: 'BERTH_OIDC_DOMAINS',
+      key: 'oidc.domains',
+      without: 'all',
+      description: 'The e-mail domains whose people may sign in with the provider.',
+    },
+  ),
+  oidcCreateAccounts: withDefault(flag, false, {
+    variable: 'BERTH_OIDC_CREATE_ACCOUNTS',
+    key: 'oidc.create_accounts',
+    description:
+      'Whether people without an account get one at their first sign-in. Otherwise they need an invitation.',
+  }),
+  passwordSignIn: withDefault(choice('everyone', 'administrators'), 'everyone', {
+    variable: 'BERTH_PASSWORD_SIGN_IN',
+    key: 'oidc.password_sign_in',
+    description:
+      'Who may sign in with a password beside the provider. Administrators always may, in case the provider fails.',
+  }),
   metricsToken: optional(form('token', checkMetricsToken), {
     variable: 'BERTH_METRICS_TOKEN',
     key: 'metrics.token',

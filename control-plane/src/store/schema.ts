@@ -58,12 +58,16 @@ export interface Schema {
   noticeChannels: NoticeChannelsTable
   noticeRules: NoticeRulesTable
   notices: NoticesTable
+  oneTimeSecrets: OneTimeSecretsTable
   organizationKeys: OrganizationKeysTable
   organizations: OrganizationsTable
+  passkeyChallenges: PasskeyChallengesTable
+  passkeys: PasskeysTable
   projectServers: ProjectServersTable
   projectVariables: ProjectVariablesTable
   projects: ProjectsTable
   pullRequests: PullRequestsTable
+  recoveryCodes: RecoveryCodesTable
   refreshTokens: RefreshTokensTable
   refusedDeliveries: RefusedDeliveriesTable
   registries: RegistriesTable
@@ -80,6 +84,7 @@ export interface Schema {
   sshSessions: SshSessionsTable
   tasks: TasksTable
   tokens: TokensTable
+  totpFactors: TotpFactorsTable
   usagePoints: UsagePointsTable
   users: UsersTable
   variableChanges: VariableChangesTable
@@ -368,6 +373,12 @@ export interface BrowserSessionsTable {
   expiresAt: number
   createdAt: number
   updatedAt: number
+  method: Generated<'password' | 'provider' | 'passkey'>
+  /** 1: the second factor is missing, so it opens nothing yet. */
+  awaitsFactor: Generated<Flag>
+  /** When the user last proved who they are. */
+  verifiedAt: Generated<number>
+  lastUsedAt: number | null
 }
 
 export interface DeliveriesTable {
@@ -732,6 +743,19 @@ export interface NoticesTable {
   finishedAt: number | null
 }
 
+/** Shown to its user until the user says that it is saved. */
+export interface OneTimeSecretsTable {
+  id: Generated<number>
+  userId: number
+  kind: 'token' | 'invitation' | 'recovery_codes'
+  title: string
+  /** What the secret opens; the row goes with it. */
+  subject: string
+  sealed: string
+  createdAt: number
+  expiresAt: number
+}
+
 export interface OrganizationKeysTable {
   id: Generated<number>
   /** Null: the installation's own. */
@@ -751,6 +775,27 @@ export interface OrganizationsTable {
   createdAt: number
   /** The row stays for tasks and audit; the slug is free again. */
   removedAt: number | null
+  /** Members need a second factor; null: they do not. */
+  secondFactorSince: number | null
+}
+
+export interface PasskeyChallengesTable {
+  hash: string
+  purpose: 'sign-in' | 'add' | 'confirm'
+  userId: number | null
+  expiresAt: number
+}
+
+export interface PasskeysTable {
+  id: Generated<number>
+  userId: number
+  name: string
+  credentialId: string
+  publicKey: string
+  counter: number
+  transports: string
+  createdAt: number
+  lastUsedAt: number | null
 }
 
 export interface ProjectServersTable {
@@ -863,6 +908,13 @@ export interface PullRequestsTable {
   happenedAt: number
   createdAt: number
   updatedAt: number
+}
+
+export interface RecoveryCodesTable {
+  id: Generated<number>
+  userId: number
+  hash: string
+  usedAt: number | null
 }
 
 export interface RefreshTokensTable {
@@ -1111,6 +1163,15 @@ export interface TokensTable {
   loginId: number | null
 }
 
+export interface TotpFactorsTable {
+  userId: number
+  secretSealed: string
+  createdAt: number
+  confirmedAt: number | null
+  /** The newest time step whose code was used; no code works twice. */
+  lastStep: Generated<number>
+}
+
 export interface UsagePointsTable {
   serverId: number
   span: 'minute' | 'hour'
@@ -1133,6 +1194,8 @@ export interface UsersTable {
   disabledAt: number | null
   createdAt: number
   lastActiveAt: number | null
+  /** When the first factor was added; null without one. */
+  secondFactorAt: number | null
 }
 
 export interface VariableChangesTable {

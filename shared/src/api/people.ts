@@ -23,13 +23,18 @@ export const OrganizationDetail = z.object({
   project_count: z.int(),
   member_count: z.int(),
   server_count: z.int(),
+  second_factor_required: z.boolean().default(false),
   created_at: Time,
 })
 export type OrganizationDetail = z.infer<typeof OrganizationDetail>
 
 export const OrganizationCreate = z.strictObject({ name: Name, slug: Slug.optional() })
 export type OrganizationCreate = z.infer<typeof OrganizationCreate>
-export const OrganizationUpdate = z.strictObject({ name: Name.optional(), slug: Slug.optional() })
+export const OrganizationUpdate = z.strictObject({
+  name: Name.optional(),
+  slug: Slug.optional(),
+  second_factor_required: z.boolean().optional(),
+})
 export type OrganizationUpdate = z.infer<typeof OrganizationUpdate>
 export const Confirmation = z.object({ confirm: z.string().max(100).optional() })
 
@@ -38,6 +43,7 @@ export const Member = z.object({
   role: z.enum(ROLES),
   joined_at: Time,
   last_active_at: Time.nullable(),
+  has_second_factor: z.boolean().nullable().default(null),
 })
 export type Member = z.infer<typeof Member>
 export const MemberUpdate = z.strictObject({ role: z.enum(ROLES) })
@@ -119,6 +125,7 @@ export const AdminUser = z.object({
   email: z.string(),
   is_platform_admin: z.boolean(),
   disabled: z.boolean(),
+  has_second_factor: z.boolean(),
   organization_count: z.int(),
   created_at: Time,
   last_active_at: Time.nullable(),

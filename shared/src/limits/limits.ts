@@ -286,6 +286,21 @@ export const PEOPLE = {
   deviceStartsPerMinute: 10,
   deviceNameChars: 64,
   wrongUserCodes: 5,
+  /** How long a password or a provider's word waits for the second factor. */
+  awaitFactorMs: 10 * MINUTE,
+  /** Wrong codes and recovery codes of one user in `lockMs`. */
+  wrongFactors: 5,
+  /** Changes of factors need a sign-in that is not older. */
+  recentSignInMs: 15 * MINUTE,
+  recoveryCodes: 10,
+  passkeys: 20,
+  passkeyNameChars: 64,
+  passkeyChallengeMs: 5 * MINUTE,
+  /** Sign-ins with a passkey or the provider that one address may begin; an office shares an address. */
+  ceremoniesPerMinute: 60,
+  /** A secret that its user never confirmed as saved; invitations keep theirs as long as they are open. */
+  oneTimeSecretMs: DAY,
+  oneTimeSecrets: 50,
   /** Rows of ended logins and used codes, kept to distinguish reuse from an invalid token. */
   endedMs: 30 * DAY,
 } as const

@@ -14,7 +14,9 @@ import { connectionPlace } from '../forges/connections/opening.ts'
 import { forgeTokenPlace } from '../forges/forge-tokens.ts'
 import { webhookSecretPlace } from '../forges/webhook-secrets.ts'
 import { channelPlace } from '../notices/secrets.ts'
+import { totpPlace } from '../people/factors/authenticator-app.ts'
 import { mailPlace } from '../people/mail.ts'
+import { oneTimeSecretPlace } from '../people/one-time-secrets.ts'
 import { authPlace } from '../projects/basic-auth.ts'
 import { deployKeyPlace } from '../projects/projects.ts'
 import { registryPlace } from '../projects/registries.ts'
@@ -168,6 +170,21 @@ const OF_INSTALLATION: readonly EncryptedColumn[] = [
     column: 'sealed',
     label: 'mail',
     placeOf: (row) => mailPlace(idOf(row)),
+  },
+  {
+    table: 'totp_factors',
+    column: 'secret_sealed',
+    key: ['user_id'],
+    owner: 'installation',
+    label: 'totp',
+    placeOf: (row) => totpPlace(Number(row.userId)),
+  },
+  {
+    ...installation,
+    table: 'one_time_secrets',
+    column: 'sealed',
+    label: 'one-time-secret',
+    placeOf: (row) => oneTimeSecretPlace(idOf(row)),
   },
   {
     ...installation,

@@ -3,6 +3,7 @@ import type { Context } from '../../context.ts'
 import type { Caller } from '../../domain/core/access.ts'
 import {
   type BrowserSession,
+  deleteOtherSessions,
   deleteUserSession,
   listUserSessions,
 } from '../../store/people/accounts.ts'
@@ -29,5 +30,21 @@ export async function endSession(ctx: Context, caller: Caller, id: number): Prom
   await change(ctx, async (c) => {
     if (!(await deleteUserSession(c.db, caller.userId, id))) throw missing()
     await auditCaller(c, caller, null, 'session.end', ['session', id])
+  })
+}
+
+/** Signs out every browser of the caller but this one; returns how many. */
+export async function endOtherSessions(
+  ctx: Context,
+  caller: Caller,
+  cookie: string | undefined,
+): Promise<number> {
+  const current = await ctx.identity.findSession(cookie ?? '')
+  if (!current || current.userId !== caller.userId) throw missing()
+  return change(ctx, async (c) => {
+    const ended = await deleteOtherSessions(c.db, caller.userId, current.sessionId)
+    const subject: [string, number] = ['user', caller.userId]
+    await auditCaller(c, caller, null, 'session.end_others', subject, { ended })
+    return ended
   })
 }

@@ -3,6 +3,9 @@
 import { AppError, PEOPLE } from '@berth/shared'
 import type { Context } from '../../context.ts'
 import type { From } from '../../domain/core/access.ts'
+import type { PasskeyUsed } from '../../identity/passkeys.ts'
+import { finishByPasskey } from './factors/second-step.ts'
+import { PROVIDER } from './provider-sign-in.ts'
 import { admitReset, admitSignIn, forgetWrongPasswords } from './sign-in.ts'
 
 interface Browser extends From {
@@ -10,8 +13,13 @@ interface Browser extends From {
   userAgent: string | undefined
 }
 
-export async function askLibrary(ctx: Context, asked: Request, from: From): Promise<Response> {
-  const answer = await ctx.identity.answer(asked, from)
+export async function askLibrary(
+  ctx: Context,
+  asked: Request,
+  from: From,
+  provenUser?: number,
+): Promise<Response> {
+  const answer = await ctx.identity.answer(asked, from, provenUser)
   if (answer.status >= 500) throw new Error(`the sign-in library answered ${answer.status}`)
   return answer
 }
@@ -76,7 +84,9 @@ const WRONG = 'The e-mail address or the password is wrong.'
 const STALE =
   'This link was used, replaced, or is older than an hour. Ask for a new one where you sign in.'
 
-/** Returns the cookies that begin the session. */
+/**
+ * Returns the cookies that begin the session; with a second factor, the session waits for it (session.get says so).
+ */
 export async function signIn(
   ctx: Context,
   asked: { email: string; password: string },
@@ -87,6 +97,41 @@ export async function signIn(
   const answer = await answerSignIn(ctx, email, request, browser)
   if (!answer.ok) throw new AppError('sign_in_failed', WRONG)
   return answer.headers.getSetCookie()
+}
+
+/** Finishes a sign-in that waits for its second factor, or begins a session without a password. */
+export async function signInByPasskey(
+  ctx: Context,
+  response: PasskeyUsed,
+  browser: Browser,
+): Promise<string[]> {
+  const asked = { cookie: browser.cookie, response }
+  const { userId, isDone } = await finishByPasskey(ctx, asked, browser)
+  if (isDone) return []
+  const request = requestOf(ctx, '/sign-in/passkey', browser, {})
+  const answer = await askLibrary(ctx, request, browser, userId)
+  if (!answer.ok) throw new AppError('passkey_refused', 'Your account is disabled.')
+  return answer.headers.getSetCookie()
+}
+
+/** Returns the provider's address to open, and the cookies that recognize the answer. */
+export async function beginProviderSignIn(
+  ctx: Context,
+  next: string,
+  browser: Browser,
+): Promise<{ url: string; cookies: string[] }> {
+  if (!ctx.config.oidc) throw new AppError('not_found', 'There is no sign-in provider here.')
+  const { origin } = new URL(ctx.baseUrl)
+  const body = {
+    provider: PROVIDER,
+    callbackURL: `${origin}${next}`,
+    errorCallbackURL: `${origin}/login`,
+    disableRedirect: true,
+  }
+  const answer = await askLibrary(ctx, requestOf(ctx, '/sign-in/social', browser, body), browser)
+  if (!answer.ok) throw new AppError('provider_refused', 'The sign-in could not begin. Try again.')
+  const { url } = (await answer.json()) as { url: string }
+  return { url, cookies: answer.headers.getSetCookie() }
 }
 
 /** Returns the cookies that end the session; an ended session is no error. */

@@ -3,6 +3,7 @@
 import { AppError } from '@berth/shared'
 import type { Context } from '../../context.ts'
 import type { Caller } from '../../domain/core/access.ts'
+import { isAdmitted } from '../../domain/people/second-factor.ts'
 import { hashToken, parseToken } from '../../identity/tokens.ts'
 import { isStorageFull } from '../../store/engine/faults.ts'
 import {
@@ -58,6 +59,8 @@ export async function authenticate(
   if (now - (token.lastUsedAt ?? 0) > USE_NOTED_MS) {
     await noteUse(ctx, token, now, from.address)
   }
+  const facts = { hasSecondFactor: user.secondFactorAt !== null, tokenMadeAt: token.createdAt }
+  const memberships = await listMemberships(ctx.db, user.id)
   const caller: Caller = {
     userId: user.id,
     name: user.name,
@@ -65,7 +68,7 @@ export async function authenticate(
     scopes: token.scopes,
     tokenOrganizationId: token.organizationId,
     askedOrganizationId: null,
-    memberships: await listMemberships(ctx.db, user.id),
+    memberships: memberships.filter((one) => isAdmitted(one, facts)),
     origin: { tokenId: token.id, ...from },
   }
   return { caller, token, user }

@@ -30,6 +30,7 @@ import { findUser } from '../../store/people/users.ts'
 import { auditCaller } from '../core/audit.ts'
 import type { Change } from '../core/change.ts'
 import { change } from '../core/transaction.ts'
+import { requireOwnFactor } from './factors/factors.ts'
 import { issueTokens } from './login-tokens.ts'
 import { personAsCaller } from './sign-in.ts'
 
@@ -223,6 +224,7 @@ async function decideDevice(
     })
   }
   await change(ctx, async (c) => {
+    if (status === 'approved') await requireOwnFactor(c.db, caller.userId)
     if (!(await moveDevice(c.db, device.id, 'pending', status, caller.userId))) {
       throw new AppError('not_found', WRONG_CODE)
     }

@@ -1,4 +1,5 @@
-// Invitations: one mailed link each, for one use, one address and 7 days. Only the mail holds the link. Accepting one
+// Invitations: one link each, for one use, one address and 7 days. It is mailed, and shown to the person who invites
+// in a browser, in case the mail does not arrive. Accepting one
 // is the only way into an organization, and apart from set-up the only way to create an account.
 import { AppError, invalidFields, PEOPLE } from '@berth/shared'
 import type { InvitationCreate, Role } from '@berth/shared/api'
@@ -23,6 +24,7 @@ import {
   takeInvitation,
   updateInvitationLink,
 } from '../../store/people/invitations.ts'
+import { deleteSecretsOf } from '../../store/people/one-time-secrets.ts'
 import {
   countMembers,
   findMember,
@@ -39,12 +41,15 @@ import type { Change } from '../core/change.ts'
 import { change } from '../core/transaction.ts'
 import { queueMail } from './mail.ts'
 import { emitMember } from './members.ts'
+import { keepSecret, listSecrets } from './one-time-secrets.ts'
 import { personAsCaller } from './sign-in.ts'
 
 export interface InvitationView {
   invitation: Invitation
   invitedByName: string
   status: 'pending' | 'accepted' | 'expired'
+  /** The page that shows its link to the person who made it. */
+  page?: number | null
 }
 
 const missing = () => new AppError('not_found', "Not found, or you don't have access.")
@@ -67,7 +72,12 @@ export async function listOrganizationInvitations(
   requirePermission(caller, organizationId, 'member:write')
   const rows = await listInvitations(ctx.db, organizationId, page)
   const names = await listUserNames(ctx.db, [...new Set(rows.map((row) => row.invitedBy))])
-  return rows.map((row) => view(row, names, ctx.clock.now()))
+  const own = caller.origin.tokenId === null ? await listSecrets(ctx, caller) : []
+  const pages = new Map(own.map((secret) => [secret.subject, secret.id]))
+  return rows.map((row) => ({
+    ...view(row, names, ctx.clock.now()),
+    page: pages.get(linkSubject(row.id)) ?? null,
+  }))
 }
 
 async function getOrganization(db: Db, id: number): Promise<Organization> {
@@ -143,9 +153,30 @@ export async function invite(
     const details = { email, role: asked.role }
     await auditCaller(c, caller, organizationId, 'invitation.create', subject, details)
     const made = { ...row, id, acceptedAt: null, acceptedBy: null }
-    return view(made, new Map([[caller.userId, caller.name]]), c.now)
+    const page = await keepLink(ctx, c, caller, made, token)
+    return { ...view(made, new Map([[caller.userId, caller.name]]), c.now), page }
   }).catch((error: unknown) => {
     throw isUniqueViolation(error) ? invited() : error
+  })
+}
+
+const linkSubject = (id: number): string => `invitation:${id}`
+
+async function keepLink(
+  ctx: Context,
+  c: Change,
+  caller: Caller,
+  invitation: Invitation,
+  token: string,
+): Promise<number | null> {
+  const subject = linkSubject(invitation.id)
+  await deleteSecretsOf(c.db, subject)
+  return keepSecret(ctx, c, caller, {
+    kind: 'invitation',
+    title: invitation.email,
+    subject,
+    value: `${ctx.baseUrl}/invite/${token}`,
+    expiresAt: invitation.expiresAt,
   })
 }
 
@@ -195,7 +226,8 @@ export async function resendInvitation(
     const details = { email: found.email }
     await auditCaller(c, caller, organizationId, 'invitation.resend', subject, details)
     const names = await listUserNames(c.db, [found.invitedBy])
-    return view({ ...found, ...link }, names, c.now)
+    const page = await keepLink(ctx, c, caller, { ...found, ...link }, token)
+    return { ...view({ ...found, ...link }, names, c.now), page }
   })
 }
 
@@ -210,6 +242,7 @@ export async function withdrawInvitation(
     const found = await loadInvitation(c, organizationId, invitationId)
     if (found.acceptedAt !== null) throw missing()
     await deleteInvitation(c.db, invitationId)
+    await deleteSecretsOf(c.db, linkSubject(invitationId))
     const subject: Subject = ['invitation', invitationId]
     const details = { email: found.email }
     await auditCaller(c, caller, organizationId, 'invitation.delete', subject, details)
@@ -249,6 +282,7 @@ async function join(
   if (!(await takeInvitation(c.db, invitation.id, user.id, c.now))) {
     throw new AppError('invitation_expired', 'This invitation has just been used.')
   }
+  await deleteSecretsOf(c.db, linkSubject(invitation.id))
   await insertMember(c.db, { organizationId, userId: user.id, role, createdAt: c.now })
   const subject: Subject = ['invitation', invitation.id]
   await auditCaller(c, caller, organizationId, 'invitation.accept', subject, { role })

@@ -7,7 +7,7 @@ import { insertMail, updateMailText } from '../../store/people/mails.ts'
 import type { Change } from '../core/change.ts'
 import { MAIL_TOPIC } from '../core/transaction.ts'
 
-const MAIL_KINDS = ['password_reset', 'invitation', 'alert'] as const
+const MAIL_KINDS = ['password_reset', 'invitation', 'factors_reset', 'alert'] as const
 type MailKind = (typeof MAIL_KINDS)[number]
 
 export interface Mail {
@@ -32,7 +32,11 @@ const CONTROL = /[\u0000-\u001f\u007f-\u009f\u2028\u2029]+/g
 const oneLine = (text: string): string =>
   text.replaceAll(CONTROL, ' ').trim().slice(0, MAIL.subjectCharacters)
 
-export async function queueMail(ctx: Context, c: Change, mail: Mail): Promise<number> {
+export async function queueMail(
+  ctx: Pick<Context, 'secretStore'>,
+  c: Change,
+  mail: Mail,
+): Promise<number> {
   const id = await insertMail(c.db, {
     kind: mail.kind,
     recipient: mail.to,

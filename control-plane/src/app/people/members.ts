@@ -3,7 +3,7 @@
 import { AppError } from '@berth/shared'
 import type { Role } from '@berth/shared/api'
 import type { Context } from '../../context.ts'
-import { type Caller, effectiveMemberships } from '../../domain/core/access.ts'
+import { type Caller, effectiveMemberships, permit } from '../../domain/core/access.ts'
 import { decideMemberChange } from '../../domain/people/people.ts'
 import {
   deleteMembers,
@@ -30,10 +30,24 @@ export async function listOrganizationMembers(
   caller: Caller,
   organizationId: number,
   page: { limit: number; after?: number | undefined },
-): Promise<Member[]> {
+): Promise<MemberView[]> {
   requirePermission(caller, organizationId, 'read')
-  return listMembers(ctx.db, organizationId, page)
+  const rows = await listMembers(ctx.db, organizationId, page)
+  return rows.map((row) => viewMember(caller, organizationId, row))
 }
+
+export interface MemberView extends Member {
+  /** Null for callers who do not manage members. */
+  hasSecondFactor: boolean | null
+}
+
+const viewMember = (caller: Caller, organizationId: number, member: Member): MemberView => ({
+  ...member,
+  hasSecondFactor:
+    permit(caller, organizationId, 'member:write').kind === 'granted'
+      ? member.secondFactorAt !== null
+      : null,
+})
 
 /** The caller's role now, not at the start of the request, so that a demoted caller cannot use the old one. */
 async function ownRole(c: Change, caller: Caller, organizationId: number): Promise<Role> {
@@ -84,20 +98,20 @@ export async function changeMemberRole(
   organizationId: number,
   userId: number,
   role: Role,
-): Promise<Member> {
+): Promise<MemberView> {
   requirePermission(caller, organizationId, 'member:write')
   return change(ctx, async (c) => {
     await touchOrganization(c.db, organizationId)
     const target = await findMember(c.db, organizationId, userId)
     if (!target) throw missing()
     await decide(c, caller, organizationId, target, role)
-    if (target.role === role) return target
+    if (target.role === role) return viewMember(caller, organizationId, target)
     await updateMemberRole(c.db, organizationId, userId, role)
     await endSshAccessBeyondRole(c, { organizationId, userId }, role)
     const details = { before: target.role, after: role }
     await auditCaller(c, caller, organizationId, 'member.change', ['user', userId], details)
     await emitMember(c, organizationId, { user_id: userId, role })
-    return { ...target, role }
+    return viewMember(caller, organizationId, { ...target, role })
   })
 }
 

@@ -24,10 +24,12 @@ import {
   insertOrganization,
 } from '../../store/people/people.ts'
 import { deleteBoundTokens } from '../../store/people/tokens.ts'
+import { findUser } from '../../store/people/users.ts'
 import { deleteRegistriesOf } from '../../store/projects/registries.ts'
 import { listServers } from '../../store/servers/servers.ts'
 import { requirePermission, requirePlatformAdmin, requireScope } from '../core/access.ts'
 import { auditCaller } from '../core/audit.ts'
+import type { Change } from '../core/change.ts'
 import { change, emit } from '../core/transaction.ts'
 
 export interface OrganizationCounts {
@@ -134,14 +136,34 @@ export async function changeOrganization(
     const after = {
       ...(asked.name === undefined ? {} : { name: asked.name }),
       ...(asked.slug === undefined ? {} : { slug: asked.slug }),
+      ...(asked.second_factor_required === undefined
+        ? {}
+        : { second_factor_required: asked.second_factor_required }),
     }
     if (Object.keys(after).length === 0) return
-    await updateOrganization(c.db, id, after)
-    const details = { before: { name: before.name, slug: before.slug }, after }
+    const { second_factor_required: required, ...names } = after
+    const since = before.secondFactorSince
+    if (required === true && since === null) await requireFactorOf(c, caller)
+    await updateOrganization(c.db, id, {
+      ...names,
+      ...(required === undefined ? {} : { secondFactorSince: required ? (since ?? c.now) : null }),
+    })
+    const { name, slug } = before
+    const details = { before: { name, slug, second_factor_required: since !== null }, after }
     await auditCaller(c, caller, id, 'organization.change', ['organization', id], details)
     emit(c, { organizationId: id }, 'organization.updated', after)
   }).catch(slugTaken(asked.slug ?? ''))
   return viewOne(ctx, caller, id)
+}
+
+/** An owner without a factor would lock themselves out. */
+async function requireFactorOf(c: Change, caller: Caller): Promise<void> {
+  const user = await findUser(c.db, caller.userId)
+  if (user && user.secondFactorAt !== null) return
+  throw new AppError(
+    'second_factor_required',
+    'Set up two-factor sign-in for your own account first; otherwise you lock yourself out.',
+  )
 }
 
 /** Needs its slug as confirmation, and an empty organization. */

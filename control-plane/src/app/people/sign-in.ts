@@ -15,8 +15,11 @@ import {
   raiseWrongTries,
   upsertPassword,
 } from '../../store/people/accounts.ts'
+import { deleteOldChallenges } from '../../store/people/factors.ts'
 import { type IdentityRow, insertIdentityRow } from '../../store/people/identity-rows.ts'
 import { deleteEndedLogins, deleteLogins } from '../../store/people/logins.ts'
+import { deleteOldSecrets } from '../../store/people/one-time-secrets.ts'
+import type { User } from '../../store/people/people.ts'
 import { findUser, updateUser } from '../../store/people/users.ts'
 import { audit, auditCaller } from '../core/audit.ts'
 import type { Change } from '../core/change.ts'
@@ -77,26 +80,57 @@ async function requireProven(c: Change, userId: number, proven: string): Promise
   throw new AppError('token_invalid', 'The password was changed in this very moment.')
 }
 
+/** How a session was proven. */
+export interface SignInProof {
+  method: 'password' | 'provider' | 'passkey'
+  /** The hash that the password was compared with: if the password changed meanwhile, no session begins. */
+  passwordHash: string
+  /** The browser had a session already, with its second factor. */
+  isSignedIn: boolean
+}
+
 /**
- * Stores a browser session that the library made: its row, the audit row and the last activity are one change.
- * `proven` is the hash that the password was compared with: if the password changed meanwhile, no session begins.
+ * Stores a browser session that the library made: its row, the audit row and the last activity are one change. With a
+ * second factor, the session opens nothing until that is shown; a passkey is both factors.
  */
 export async function beginBrowserSession(
   ctx: Context,
   row: IdentityRow & { userId: number },
   from: From,
-  proven: string,
+  { method, passwordHash, isSignedIn }: SignInProof,
 ): Promise<IdentityRow> {
   return change(ctx, async (c) => {
     await updateUser(c.db, row.userId, { lastActiveAt: c.now }) // locks the user
     const user = await findUser(c.db, row.userId)
     if (!user || user.disabledAt !== null) throw new AppError('account_disabled', 'Disabled.')
-    await requireProven(c, user.id, proven)
-    const made = await insertIdentityRow(c.db, 'browserSessions', row)
+    if (method === 'password') {
+      await requireProven(c, user.id, passwordHash)
+      requirePasswordAllowed(ctx, user)
+    }
+    const awaits = user.secondFactorAt !== null && method !== 'passkey' && !isSignedIn
+    const made = await insertIdentityRow(c.db, 'browserSessions', {
+      ...row,
+      method,
+      awaitsFactor: awaits ? 1 : 0,
+      verifiedAt: c.now,
+      lastUsedAt: c.now,
+      ...(awaits ? { expiresAt: c.now + PEOPLE.awaitFactorMs } : {}),
+    })
     const caller = personAsCaller(user, from)
-    await auditCaller(c, caller, null, 'session.begin', ['user', user.id])
+    const details = { method, awaits_second_factor: awaits }
+    await auditCaller(c, caller, null, 'session.begin', ['user', user.id], details)
     return made
   })
+}
+
+/** Administrators keep their passwords, so that they can repair a broken provider. */
+function requirePasswordAllowed(ctx: Context, user: User): void {
+  const { oidc } = ctx.config
+  if (!oidc || oidc.passwords === 'everyone' || user.isPlatformAdmin === 1) return
+  throw new AppError(
+    'password_sign_in_off',
+    `Signing in with a password is switched off here. Continue with ${oidc.name}.`,
+  )
 }
 
 /**
@@ -156,4 +190,6 @@ export async function sweepSignIns(ctx: Context): Promise<void> {
   const now = ctx.clock.now()
   await deleteEndedSessions(ctx.db, now, PEOPLE.lockMs)
   await deleteEndedLogins(ctx.db, now - PEOPLE.endedMs)
+  await deleteOldChallenges(ctx.db, now)
+  await deleteOldSecrets(ctx.db, now)
 }

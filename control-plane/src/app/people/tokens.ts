@@ -6,12 +6,15 @@ import type { Caller } from '../../domain/core/access.ts'
 import { tooWide } from '../../domain/people/people.ts'
 import { hashToken, makeToken } from '../../identity/tokens.ts'
 import { deleteLogins } from '../../store/people/logins.ts'
+import { deleteSecretsOf } from '../../store/people/one-time-secrets.ts'
 import { insertToken, type Token } from '../../store/people/people.ts'
 import { findToken, listUserTokens, updateTokenRevoked } from '../../store/people/tokens.ts'
 import { requireScope } from '../core/access.ts'
 import { auditCaller } from '../core/audit.ts'
 import type { Change } from '../core/change.ts'
 import { change } from '../core/transaction.ts'
+import { requireOwnFactor } from './factors/factors.ts'
+import { keepSecret } from './one-time-secrets.ts'
 
 const DAY_MS = 86_400_000
 
@@ -57,13 +60,14 @@ export async function createToken(
   ctx: Context,
   caller: Caller,
   asked: TokenCreate,
-): Promise<{ token: Token; secret: string }> {
+): Promise<{ token: Token; secret: string; page: number | null }> {
   requireScope(caller, 'admin')
   const organizationId = chooseBinding(caller, asked.organization_id)
   checkToken(caller, asked, organizationId)
   const scopes = SCOPES.filter((scope) => asked.scopes.includes(scope))
   const secret = makeToken('berth_pat_')
   return change(ctx, async (c) => {
+    await requireOwnFactor(c.db, caller.userId)
     const has = await listUserTokens(c.db, caller.userId, c.now, { limit: PEOPLE.tokensPerUser })
     if (has.length >= PEOPLE.tokensPerUser) {
       const message = `You have ${has.length} tokens. Revoke one that is not used any more.`
@@ -84,13 +88,22 @@ export async function createToken(
     await auditCaller(c, caller, organizationId, 'token.create', ['token', id], details)
     const token = await findToken(c.db, id)
     if (!token) throw new Error(`token ${id} is not there after it was made`)
-    return { token, secret }
+    const page = await keepSecret(ctx, c, caller, {
+      kind: 'token',
+      title: asked.name,
+      subject: tokenSubject(id),
+      value: secret,
+    })
+    return { token, secret, page }
   })
 }
+
+const tokenSubject = (id: number): string => `token:${id}`
 
 /** Revoking a login's token ends the whole login, so that its refresh token cannot restore it. */
 export async function endToken(c: Change, token: Token): Promise<void> {
   await updateTokenRevoked(c.db, token.id, c.now)
+  await deleteSecretsOf(c.db, tokenSubject(token.id))
   if (token.loginId !== null) await deleteLogins(c.db, { id: token.loginId }, c.now)
 }
 

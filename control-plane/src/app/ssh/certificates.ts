@@ -190,7 +190,12 @@ async function requireAccess(
   const held = await lockMember(c.db, organizationId, caller.userId)
   if (held.disabled) throw new AppError('account_disabled', 'Your account is disabled.')
   await requireLiveToken(c, caller)
-  const now = { ...caller, memberships: await listMemberships(c.db, caller.userId) }
+  // an organization that waits for the caller's second factor is no membership of the caller
+  const admitted = new Set(caller.memberships.map((m) => m.organizationId))
+  const memberships = (await listMemberships(c.db, caller.userId)).filter((m) =>
+    admitted.has(m.organizationId),
+  )
+  const now = { ...caller, memberships }
   const { server } = await loadVisibleServer(c.db, now, serverId)
   const environment = await loadOnServer(c, server, grant)
   requirePermission(now, organizationId, termsOf(grant).permission)

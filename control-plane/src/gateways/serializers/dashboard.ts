@@ -1,20 +1,23 @@
 // Serializes fields that only the dashboard gets; fields.ts and its siblings serialize what REST has too.
-import type { Me, Task } from '@berth/shared/api'
+import type { Task } from '@berth/shared/api'
 import { readStepLines } from '../../app/deployments/logs.ts'
 import type { TaskView } from '../../app/deployments/tasks.ts'
 import type { TicketView } from '../../app/files/downloads.ts'
 import type { SessionView } from '../../app/people/browser-logins.ts'
+import type { FactorsView } from '../../app/people/factors/factors.ts'
 import type { Context } from '../../context.ts'
 import { type Caller, permissionsOf } from '../../domain/core/access.ts'
+import type { OneTimeSecret } from '../../store/people/one-time-secrets.ts'
 import type { User } from '../../store/people/people.ts'
-import { serializeTask, time } from './fields.ts'
+import { serializeTask, time, timeOrNull } from './fields.ts'
 
 /** Like /api/me, for a user without a token. */
 export const serializeSelf = (
   user: User,
   caller: Caller,
   projectCounts: Map<number, number>,
-): Omit<Me, 'token'> => ({
+  waiting: readonly { organizationId: number; organizationName: string }[],
+) => ({
   id: user.id,
   name: user.name,
   email: user.email,
@@ -30,6 +33,9 @@ export const serializeSelf = (
     permissions: permissionsOf(m.role, caller.scopes),
     project_count: projectCounts.get(m.organizationId) ?? 0,
   })),
+  has_second_factor: user.secondFactorAt !== null,
+  /** These wait until the user has a second factor. */
+  waiting_organizations: waiting.map((m) => ({ id: m.organizationId, name: m.organizationName })),
 })
 
 /** Includes phases, steps and their lines. */
@@ -41,9 +47,36 @@ export const serializeSession = (view: SessionView) => ({
   address: view.address,
   user_agent: view.userAgent,
   started_at: time(view.createdAt),
-  last_used_at: time(view.updatedAt),
+  last_used_at: time(view.lastUsedAt ?? view.createdAt),
+  method: view.method,
   expires_at: time(view.expiresAt),
   is_current: view.isCurrent,
+})
+
+export const serializeFactors = (view: FactorsView) => ({
+  has_app: view.hasApp,
+  app_since: timeOrNull(view.appSince),
+  passkeys: view.passkeys.map((one) => ({
+    id: one.id,
+    name: one.name,
+    created_at: time(one.createdAt),
+    last_used_at: timeOrNull(one.lastUsedAt),
+  })),
+  passkey_obstacle: view.obstacle ?? null,
+  recovery_codes_left: view.recoveryCodesLeft,
+  is_recent: view.isRecent,
+  has_password: view.hasPassword,
+  is_linked: view.isLinked,
+  required_by: view.requiredBy,
+})
+
+export const serializeSecret = ({ secret, value }: { secret: OneTimeSecret; value: string }) => ({
+  id: secret.id,
+  kind: secret.kind,
+  title: secret.title,
+  value,
+  created_at: time(secret.createdAt),
+  expires_at: time(secret.expiresAt),
 })
 
 /** The browser itself opens it, once. */

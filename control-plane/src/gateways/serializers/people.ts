@@ -15,8 +15,8 @@ import type { z } from 'zod'
 import type { ProjectCounts, UserView } from '../../app/installation/users.ts'
 import type { DeviceView } from '../../app/people/device-login.ts'
 import type { InvitationOffer, InvitationView, Joined } from '../../app/people/invitations.ts'
+import type { MemberView } from '../../app/people/members.ts'
 import type { OrganizationCounts, OrganizationView } from '../../app/people/organizations.ts'
-import type { Member as MemberRow } from '../../store/people/organizations.ts'
 import type { Token as TokenRow } from '../../store/people/people.ts'
 import { time, timeOrNull } from './fields.ts'
 
@@ -34,13 +34,15 @@ export const serializeOrganization = (view: OrganizationView): OrganizationDetai
   ...serializeAdminOrganization(view),
   role: view.role,
   permissions: view.permissions,
+  second_factor_required: view.organization.secondFactorSince !== null,
 })
 
-export const serializeMember = (member: MemberRow): Member => ({
+export const serializeMember = (member: MemberView): Member => ({
   user: { id: member.userId, name: member.name, email: member.email },
   role: member.role,
   joined_at: time(member.createdAt),
   last_active_at: timeOrNull(member.lastActiveAt),
+  has_second_factor: member.hasSecondFactor,
 })
 
 export const serializeInvitation = ({
@@ -82,6 +84,7 @@ export const serializeAdminUser = ({ user, organizationCount }: UserView): Admin
   email: user.email,
   is_platform_admin: user.isPlatformAdmin === 1,
   disabled: user.disabledAt !== null,
+  has_second_factor: user.secondFactorAt !== null,
   organization_count: organizationCount,
   created_at: time(user.createdAt),
   last_active_at: timeOrNull(user.lastActiveAt),

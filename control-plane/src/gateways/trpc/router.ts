@@ -14,6 +14,7 @@ import { deliveryRouter, pullRequestRouter } from './forges/delivery.ts'
 import { adminRouter } from './installation/admin.ts'
 import { auditRouter } from './installation/audit.ts'
 import { channelRouter } from './notices/channel.ts'
+import { factorRouter, secretRouter } from './people/factor.ts'
 import { sessionRouter } from './people/login.ts'
 import { me } from './people/me.ts'
 import { invitationRouter, memberRouter } from './people/member.ts'
@@ -26,6 +27,8 @@ import { serverRouter } from './servers/server.ts'
 export const appRouter = router({
   me,
   session: sessionRouter,
+  factor: factorRouter,
+  secret: secretRouter,
   organization: organizationRouter,
   member: memberRouter,
   invitation: invitationRouter,

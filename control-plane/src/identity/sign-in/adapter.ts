@@ -5,7 +5,7 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import { AppError } from '@berth/shared'
 import { createAdapterFactory } from 'better-auth/adapters'
 import { APIError, isAPIError } from 'better-auth/api'
-import { beginBrowserSession, replacePassword } from '../../app/people/sign-in.ts'
+import { beginBrowserSession, replacePassword, type SignInProof } from '../../app/people/sign-in.ts'
 import type { Context } from '../../context.ts'
 import type { From } from '../../domain/core/access.ts'
 import { findAccountUser } from '../../store/people/accounts.ts'
@@ -25,6 +25,14 @@ import { hashToken } from '../tokens.ts'
 export interface Asked extends From {
   /** The user proves a password; the result is valid only while that password is current. */
   showsPassword: boolean
+  /** How a session that begins here was proven. */
+  method: SignInProof['method']
+  /** The browser is signed in already, so that a new session asks for no second factor. */
+  isSignedIn: boolean
+  /** A passkey proved this user. */
+  provenUser?: number | undefined
+  /** Looks for sessions whose second factor is missing; otherwise for those that have it. */
+  seeksAwaiting: boolean
   /** Hashes by user, as first read or written in this request. */
   passwords: Map<number, string>
   /** A storage error below the library, which itself reports only that something failed. */
@@ -47,9 +55,9 @@ function notePassword(row: IdentityRow): void {
 const provenPassword = (userId: number): string =>
   requestOrigin.getStore()?.passwords.get(userId) ?? ''
 
-/** Refuses as the library itself refuses a wrong password. */
+/** Refuses as the library itself refuses a wrong password; a right one gets the true reason. */
 const refuseAsWrong = (error: unknown): never => {
-  if (!(error instanceof AppError)) throw error
+  if (!(error instanceof AppError) || error.code === 'password_sign_in_off') throw error
   throw APIError.from('UNAUTHORIZED', {
     code: 'INVALID_EMAIL_OR_PASSWORD',
     message: 'Invalid email or password',
@@ -120,8 +128,10 @@ async function findRows(
   const { conditions, tokens } = toConditions(table, where)
   const rows = await findIdentityRows(ctx.db, table, conditions, page)
   if (table === 'accounts') for (const row of rows) notePassword(row)
+  const awaits = requestOrigin.getStore()?.seeksAwaiting ? 1 : 0
   return rows
     .filter((row) => table !== 'users' || row.disabledAt === null)
+    .filter((row) => table !== 'browserSessions' || row.awaitsFactor === awaits)
     .map((row) => present(table, row, tokens))
 }
 
@@ -132,8 +142,9 @@ async function createRow(ctx: Context, model: string, row: IdentityRow): Promise
     const tokenHash = hashToken(token)
     const userId = Number(row.userId)
     const session = { ...row, userId, tokenHash }
-    const proven = provenPassword(userId)
-    const made = await beginBrowserSession(ctx, session, from(), proven).catch(refuseAsWrong)
+    const { method = 'password', isSignedIn = false } = requestOrigin.getStore() ?? {}
+    const proof = { method, isSignedIn, passwordHash: provenPassword(userId) }
+    const made = await beginBrowserSession(ctx, session, from(), proof).catch(refuseAsWrong)
     return present(table, made, new Map([[tokenHash, token]]))
   }
   if (table === 'accounts' && typeof row.passwordHash === 'string') {
@@ -183,13 +194,14 @@ async function deleteRows(
 }
 
 /** Keeps the error, because the library turns it into a generic 500. */
-async function keepFault<T>(work: Promise<T>): Promise<T> {
+export async function keepFault<T>(work: Promise<T>): Promise<T> {
   try {
     return await work
   } catch (error) {
     const asked = requestOrigin.getStore()
     if (asked && !isAPIError(error)) asked.fault = error
-    throw error
+    // the library prints other errors to the console
+    throw error instanceof AppError ? new APIError('FORBIDDEN') : error
   }
 }
 

@@ -15,9 +15,30 @@ export const COLUMN_FACTS: Record<string, Record<string, ColumnFacts>> = {
   },
   organizations: {
     removedAt: { note: 'The row stays for tasks and audit; the slug is free again.' },
+    secondFactorSince: { note: 'Members need a second factor; null: they do not.' },
   },
   users: {
     isPlatformAdmin: { type: 'Flag' },
+    secondFactorAt: { note: 'When the first factor was added; null without one.' },
+  },
+  browserSessions: {
+    method: { type: "'password' | 'provider' | 'passkey'" },
+    awaitsFactor: {
+      type: 'Flag',
+      note: '1: the second factor is missing, so it opens nothing yet.',
+    },
+    verifiedAt: { note: 'When the user last proved who they are.' },
+  },
+  totpFactors: {
+    lastStep: { note: 'The newest time step whose code was used; no code works twice.' },
+  },
+  passkeyChallenges: {
+    purpose: { type: "'sign-in' | 'add' | 'confirm'" },
+  },
+  oneTimeSecrets: {
+    $: { note: 'Shown to its user until the user says that it is saved.' },
+    kind: { type: "'token' | 'invitation' | 'recovery_codes'" },
+    subject: { note: 'What the secret opens; the row goes with it.' },
   },
   tokens: {
     kind: { type: "'login' | 'personal'" },

@@ -38,6 +38,7 @@ import { notices } from '../migrations/0031-0040/0040-notices.ts'
 import { forges } from '../migrations/0041-0050/0043-forges.ts'
 import { sshSessions } from '../migrations/0041-0050/0046-ssh-sessions.ts'
 import { taskFacts } from '../migrations/0041-0050/0047-task-facts.ts'
+import { secondFactor } from '../migrations/0041-0050/0050-second-factor.ts'
 import type { Schema } from '../schema.ts'
 import type { Engine } from './db.ts'
 import type { Migration, Types } from './migration.ts'
@@ -80,6 +81,7 @@ const MIGRATIONS: readonly Migration[] = [
   forges,
   sshSessions,
   taskFacts,
+  secondFactor,
 ]
 export const MIGRATION_NAMES: readonly string[] = MIGRATIONS.map(({ name }) => name)
 

@@ -48,6 +48,46 @@ export async function findPasswordHash(db: Db, userId: number): Promise<string |
   return row?.passwordHash ?? null
 }
 
+/** Finds the user of a person at a provider. */
+export async function findProviderAccount(
+  db: Db,
+  provider: string,
+  subject: string,
+): Promise<number | undefined> {
+  const row = await db
+    .selectFrom('accounts')
+    .select('userId')
+    .where('provider', '=', provider)
+    .where('subject', '=', subject)
+    .executeTakeFirst()
+  return row?.userId
+}
+
+export async function hasProviderAccount(
+  db: Db,
+  userId: number,
+  provider: string,
+): Promise<boolean> {
+  const row = await db
+    .selectFrom('accounts')
+    .select('id')
+    .where('userId', '=', userId)
+    .where('provider', '=', provider)
+    .executeTakeFirst()
+  return row !== undefined
+}
+
+export async function insertProviderAccount(
+  db: Db,
+  account: { userId: number; provider: string; subject: string },
+  now: number,
+): Promise<void> {
+  await db
+    .insertInto('accounts')
+    .values({ ...account, passwordHash: null, createdAt: now, updatedAt: now })
+    .execute()
+}
+
 export async function findAccountUser(db: Db, accountId: number): Promise<number | undefined> {
   const row = await db
     .selectFrom('accounts')
@@ -59,6 +99,48 @@ export async function findAccountUser(db: Db, accountId: number): Promise<number
 
 export async function deleteUserSessions(db: Db, userId: number): Promise<void> {
   await db.deleteFrom('browserSessions').where('userId', '=', userId).execute()
+}
+
+/** Returns how many ended. */
+export async function deleteOtherSessions(
+  db: Db,
+  userId: number,
+  sessionId: number,
+): Promise<number> {
+  const gone = await db
+    .deleteFrom('browserSessions')
+    .where('userId', '=', userId)
+    .where('id', '!=', sessionId)
+    .executeTakeFirst()
+  return Number(gone.numDeletedRows)
+}
+
+/** The second factor was shown. False if the session ended or had it already. */
+export async function completeSession(
+  db: Db,
+  id: number,
+  times: { verifiedAt: number; expiresAt: number },
+): Promise<boolean> {
+  const done = await db
+    .updateTable('browserSessions')
+    .set({ ...times, lastUsedAt: times.verifiedAt, awaitsFactor: 0 })
+    .where('id', '=', id)
+    .where('awaitsFactor', '=', 1)
+    .executeTakeFirst()
+  return done.numUpdatedRows > 0n
+}
+
+/** Its user proved again who they are. */
+export async function updateSessionVerified(db: Db, id: number, now: number): Promise<void> {
+  await db.updateTable('browserSessions').set({ verifiedAt: now }).where('id', '=', id).execute()
+}
+
+export async function updateSessionUse(
+  db: Db,
+  id: number,
+  use: { lastUsedAt: number; address: string },
+): Promise<void> {
+  await db.updateTable('browserSessions').set(use).where('id', '=', id).execute()
 }
 
 /** Deletes unused one-use links that were mailed to this user. */
@@ -108,9 +190,10 @@ export interface BrowserSession {
   address: string | null
   userAgent: string | null
   createdAt: number
-  /** When it was last renewed, at most a day before its last use. */
-  updatedAt: number
+  /** Null: not since it began, before uses were kept. */
+  lastUsedAt: number | null
   expiresAt: number
+  method: 'password' | 'provider' | 'passkey'
 }
 
 /** Newest first, up to the limit. */
@@ -121,8 +204,9 @@ export async function listUserSessions(
 ): Promise<BrowserSession[]> {
   return db
     .selectFrom('browserSessions')
-    .select(['id', 'address', 'userAgent', 'createdAt', 'updatedAt', 'expiresAt'])
+    .select(['id', 'address', 'userAgent', 'createdAt', 'lastUsedAt', 'expiresAt', 'method'])
     .where('userId', '=', userId)
+    .where('awaitsFactor', '=', 0)
     .where('expiresAt', '>', now)
     .orderBy('id', 'desc')
     .limit(100)

@@ -34,6 +34,18 @@ export const findOpenInvitation = (
     .where('acceptedAt', 'is', null)
     .executeTakeFirst()
 
+/** True if an open invitation names this address. */
+export async function findInvitationTo(db: Db, email: string, now: number): Promise<boolean> {
+  const row = await db
+    .selectFrom('invitations')
+    .select('id')
+    .where('email', '=', email)
+    .where('acceptedAt', 'is', null)
+    .where('expiresAt', '>', now)
+    .executeTakeFirst()
+  return row !== undefined
+}
+
 export async function listInvitations(
   db: Db,
   organizationId: number,

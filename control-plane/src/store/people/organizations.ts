@@ -13,6 +13,7 @@ export interface Member {
   role: Role
   createdAt: number
   lastActiveAt: number | null
+  secondFactorAt: number | null
 }
 
 export interface Page {
@@ -72,7 +73,12 @@ export async function touchOrganization(db: Db, id: number): Promise<boolean> {
 export async function updateOrganization(
   db: Db,
   id: number,
-  change: { name?: string; slug?: string; removedAt?: number },
+  change: {
+    name?: string
+    slug?: string
+    removedAt?: number
+    secondFactorSince?: number | null
+  },
 ): Promise<void> {
   await db.updateTable('organizations').set(change).where('id', '=', id).execute()
 }
@@ -88,6 +94,7 @@ const members = (db: Db, organizationId: number) =>
       'members.role',
       'members.createdAt',
       'users.lastActiveAt',
+      'users.secondFactorAt',
     ])
     .where('members.organizationId', '=', organizationId)
 

@@ -1,7 +1,7 @@
 // Stores users, organizations, memberships and access tokens. Of a token only its hash is stored.
 import type { Role, Scope } from '@berth/shared/api'
 import type { Insertable, Selectable } from 'kysely'
-import type { Membership } from '../../domain/core/access.ts'
+import type { MembershipFacts } from '../../domain/people/second-factor.ts'
 import { runCompiled } from '../engine/compiled.ts'
 import type { Db } from '../engine/db.ts'
 import type { TokensTable, UsersTable } from '../schema.ts'
@@ -59,6 +59,7 @@ export async function findTokenByHash(
       .selectAll('tokens')
       .select(['users.name as userName', 'users.email', 'users.isPlatformAdmin'])
       .select(['users.disabledAt', 'users.createdAt as userCreatedAt', 'users.lastActiveAt'])
+      .select('users.secondFactorAt')
       .where('tokens.hash', '=', hash),
   )
   if (!row) return undefined
@@ -70,6 +71,7 @@ export async function findTokenByHash(
     disabledAt: row.disabledAt,
     createdAt: row.userCreatedAt,
     lastActiveAt: row.lastActiveAt,
+    secondFactorAt: row.secondFactorAt,
   }
   return { token: toToken(row), user }
 }
@@ -106,7 +108,7 @@ export async function updateTokenUse(
   await db.updateTable('users').set({ lastActiveAt: now }).where('id', '=', token.userId).execute()
 }
 
-export const listMemberships = (db: Db, userId: number): Promise<Membership[]> =>
+export const listMemberships = (db: Db, userId: number): Promise<MembershipFacts[]> =>
   runCompiled(db, 'memberships of a user', [userId], () =>
     db
       .selectFrom('members')
@@ -115,7 +117,9 @@ export const listMemberships = (db: Db, userId: number): Promise<Membership[]> =
         'organizations.id as organizationId',
         'organizations.name as organizationName',
         'organizations.slug as organizationSlug',
+        'organizations.secondFactorSince',
         'members.role',
+        'members.createdAt as joinedAt',
       ])
       .where('members.userId', '=', userId)
       .where('organizations.removedAt', 'is', null)

@@ -35,7 +35,12 @@ export async function countOrganizationsByUser(
 export async function updateUser(
   db: Db,
   id: number,
-  change: { isPlatformAdmin?: 0 | 1; disabledAt?: number | null; lastActiveAt?: number },
+  change: {
+    isPlatformAdmin?: 0 | 1
+    disabledAt?: number | null
+    lastActiveAt?: number
+    secondFactorAt?: number | null
+  },
 ): Promise<void> {
   await db.updateTable('users').set(change).where('id', '=', id).execute()
 }

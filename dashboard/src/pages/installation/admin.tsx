@@ -92,6 +92,7 @@ function Users() {
                     >
                       {u.is_platform_admin ? 'Remove admin' : 'Make admin'}
                     </ActButton>
+                    {u.has_second_factor && <ResetFactors user={u} />}
                     {u.id !== me?.id && (
                       <ActButton
                         small
@@ -113,6 +114,32 @@ function Users() {
         )}
       </More>
     </Section>
+  )
+}
+
+/** For a person who lost their phone, passkeys and recovery codes. */
+function ResetFactors({ user }: { user: { id: number; name: string } }) {
+  const [isAsking, ask] = useState(false)
+  return (
+    <>
+      <Button small onClick={() => ask(true)}>
+        Reset two-factor
+      </Button>
+      {isAsking && (
+        <Ask
+          title={`Reset two-factor sign-in of ${user.name}?`}
+          submit="Reset"
+          onClose={() => ask(false)}
+          send={() => change(api.admin.resetSecondFactor.mutate({ user_id: user.id }))}
+          done="Two-factor sign-in was reset."
+        >
+          <p>
+            Removes the authenticator app, passkeys and recovery codes, and signs out every browser.{' '}
+            {user.name} gets an e-mail.
+          </p>
+        </Ask>
+      )}
+    </>
   )
 }
 

@@ -12,8 +12,8 @@ import { Time } from '../../components/time.tsx'
 
 type Device = Awaited<ReturnType<typeof api.device.describe.mutate>>
 const ENDS = {
-  approved: 'Approved. The client continues. You can close this page.',
-  denied: 'Denied. The client got no access.',
+  approved: 'Approved. You can close this page.',
+  denied: 'Denied. The CLI got no access.',
 } as const
 
 export function DevicePage() {
@@ -21,13 +21,13 @@ export function DevicePage() {
   const [device, setDevice] = useState<Device>()
   const [end, setEnd] = useState<keyof typeof ENDS>()
   return (
-    <Page title="Log in a client">
+    <Page title="Log in to the CLI">
       {end ? (
         <Note kind={end === 'approved' ? 'ok' : 'info'}>{ENDS[end]}</Note>
       ) : device ? (
         <Decision device={device} onEnd={setEnd} onBack={() => setDevice(undefined)} />
       ) : (
-        <Section title="Which client?">
+        <Section title="Enter the code">
           <Form
             submit="Continue"
             send={async (data) => {
@@ -39,7 +39,7 @@ export function DevicePage() {
               label="Code"
               name="user_code"
               defaultValue={code}
-              hint="The client shows it: BCDF-GHJK"
+              hint="The CLI shows it, such as BCDF-GHJK."
               autoComplete="off"
               autoCapitalize="characters"
               spellCheck={false}
@@ -67,13 +67,13 @@ function Decision({
       <Facts
         of={[
           ['Code', <code key="c">{device.user_code}</code>],
-          ['Client', device.device_name],
+          ['Device', device.device_name],
           ['Address', device.address],
-          ['Asked', <Time key="t" at={device.started_at} />],
-          ['It may', device.scopes.join(', ')],
+          ['Requested', <Time key="t" at={device.started_at} />],
+          ['Scopes', device.scopes.join(', ')],
         ]}
       />
-      <p>Approve only what you started yourself, on a machine that is yours.</p>
+      <p>Approve only a login that you started on your own machine.</p>
       <div className="row">
         <ActButton
           kind="main"
@@ -93,7 +93,7 @@ function Decision({
           Deny
         </ActButton>
         <Button kind="quiet" onClick={onBack}>
-          Another code
+          Use another code
         </Button>
       </div>
     </Section>

@@ -1,6 +1,6 @@
 // The members of an organization: roles, invitations, leaving.
 import { useQuery } from '@tanstack/react-query'
-import { useNavigate } from '@tanstack/react-router'
+import { Link, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import { api, change, queryClient, trpc } from '../../api.ts'
 import { ActButton, Ask } from '../../components/act.tsx'
@@ -21,10 +21,10 @@ import { type Membership, useMe, useOrganization, usePermission } from '../../or
 const ROLES = ['viewer', 'developer', 'admin', 'owner'] as const
 type Role = (typeof ROLES)[number]
 const MEANING: Record<Role, string> = {
-  viewer: 'sees everything, changes nothing',
-  developer: 'deploys, environments, variables, shells',
-  admin: 'also projects, servers, members, the audit log',
-  owner: 'also the organization itself',
+  viewer: 'view everything',
+  developer: 'deploy, manage environments and variables, open shells',
+  admin: 'also manage projects, servers and members, read the audit log',
+  owner: 'also manage the organization',
 }
 
 export function Members() {
@@ -42,7 +42,7 @@ export function Members() {
         <ul className="stack-small">
           {ROLES.map((role) => (
             <li key={role}>
-              <strong>{role}</strong>: {MEANING[role]}
+              {role}: {MEANING[role]}
             </li>
           ))}
         </ul>
@@ -56,11 +56,15 @@ function List({ organization, mayWrite }: { organization: Membership; mayWrite: 
   const me = useMe().data
   const navigate = useNavigate()
   const [leaving, leave] = useState<{ id: number; name: string }>()
+  const factor = mayWrite ? ['Two-factor'] : []
   return (
     <Loaded query={members} what="Members">
       {({ members: list }) => (
         <>
-          <Table label="Members" head={['Person', 'Role', 'Joined', 'Last active', 'Change']}>
+          <Table
+            label="Members"
+            head={['Person', 'Role', ...factor, 'Joined', 'Last active', 'Change']}
+          >
             {list.map((m) => (
               <Row key={m.user.id}>
                 <Cell of="Person">
@@ -84,11 +88,20 @@ function List({ organization, mayWrite }: { organization: Membership; mayWrite: 
                     m.role
                   )}
                 </Cell>
+                {m.has_second_factor !== null && (
+                  <Cell of="Two-factor">
+                    {m.has_second_factor ? (
+                      <Status of="active" word="On" />
+                    ) : (
+                      <Status of="stopped" word="Off" />
+                    )}
+                  </Cell>
+                )}
                 <Cell of="Joined">
                   <Time at={m.joined_at} />
                 </Cell>
                 <Cell of="Last active">
-                  {m.last_active_at ? <Time at={m.last_active_at} /> : 'never'}
+                  {m.last_active_at ? <Time at={m.last_active_at} /> : 'Never'}
                 </Cell>
                 <Cell of="Change" end>
                   {(mayWrite || m.user.id === me?.id) && (
@@ -115,11 +128,11 @@ function List({ organization, mayWrite }: { organization: Membership; mayWrite: 
                   await navigate({ to: '/' })
                 }
               }}
-              done="Done."
+              done={leaving.id === me?.id ? 'You left.' : 'Removed.'}
             >
               <p>
-                Tokens and certificates for this organization stop working. Another member becomes
-                the owner of the environments.
+                Tokens and certificates for this organization stop working. Projects and
+                environments get another owner.
               </p>
             </Ask>
           )}
@@ -144,7 +157,7 @@ function RoleSelect({ organization, userId, name, role }: RoleProps) {
     await change(
       api.member.update.mutate({ organization_id: organization.id, user_id: userId, role: next }),
     ).then(
-      () => say(`${name} is ${next} now.`),
+      () => say(`${name} is now ${next}.`),
       (error: Error) => say(error.message),
     )
     setBusy(false)
@@ -165,6 +178,7 @@ function RoleSelect({ organization, userId, name, role }: RoleProps) {
 
 function Invite({ organization }: { organization: Membership }) {
   const [isOpen, open] = useState(false)
+  const navigate = useNavigate()
   return (
     <>
       <Button kind="main" onClick={() => open(true)}>
@@ -173,10 +187,9 @@ function Invite({ organization }: { organization: Membership }) {
       {isOpen && (
         <Dialog title={`Invite to ${organization.name}`} onClose={() => open(false)}>
           <Form
-            submit="Send the invitation"
-            done="The invitation is on its way."
+            submit="Send invitation"
             send={async (data) => {
-              await change(
+              const made = await change(
                 api.invitation.create.mutate({
                   organization_id: organization.id,
                   email: text(data, 'email').trim(),
@@ -184,6 +197,7 @@ function Invite({ organization }: { organization: Membership }) {
                 }),
               )
               open(false)
+              await navigate({ to: `/account/secrets/${made.secret_id}` })
             }}
           >
             <Text label="E-mail" name="email" type="email" required />
@@ -222,19 +236,24 @@ function Invitations({ organization }: { organization: Membership }) {
               </Cell>
               <Cell of="Change" end>
                 <span className="row">
+                  {i.secret_id !== null && i.status === 'pending' && (
+                    <Link to={`/account/secrets/${i.secret_id}`}>Show link</Link>
+                  )}
                   <ActButton
                     small
+                    label={`Resend the invitation to ${i.email}`}
                     act={() => change(api.invitation.resend.mutate(one))}
-                    done="Sent again. The earlier link no longer works."
+                    done="Sent. The earlier link no longer works."
                   >
-                    Send again
+                    Resend
                   </ActButton>
                   <ActButton
                     small
+                    label={`Revoke the invitation to ${i.email}`}
                     act={() => change(api.invitation.withdraw.mutate(one))}
-                    done="Withdrawn."
+                    done="Revoked."
                   >
-                    Withdraw
+                    Revoke
                   </ActButton>
                 </span>
               </Cell>

@@ -5,8 +5,8 @@ import { useState } from 'react'
 import { api, change, trpc } from '../../api.ts'
 import { Ask } from '../../components/act.tsx'
 import { Button } from '../../components/button.tsx'
-import { Text } from '../../components/forms/field.tsx'
-import { Form, text } from '../../components/forms/form.tsx'
+import { Check, Text } from '../../components/forms/field.tsx'
+import { Form, isChecked, text } from '../../components/forms/form.tsx'
 import { Facts, Page, Section } from '../../components/page.tsx'
 import { Loaded } from '../../components/states.tsx'
 import { Time } from '../../components/time.tsx'
@@ -26,7 +26,12 @@ export function OrganizationSettings() {
           const o = organizations.find((one) => one.id === current?.id)
           return (
             <>
-              {o && <One key={`${o.id} ${o.name} ${o.slug}`} organization={o} />}
+              {o && (
+                <One
+                  key={`${o.id} ${o.name} ${o.slug} ${o.second_factor_required}`}
+                  organization={o}
+                />
+              )}
               <NewOne />
             </>
           )
@@ -42,7 +47,7 @@ function One({ organization: o }: { organization: Organization }) {
   const [isAsking, ask] = useState(false)
   const navigate = useNavigate()
   const mayWrite = o.permissions.includes('organization:write')
-  const reason = mayWrite ? undefined : 'Only an owner changes the organization.'
+  const reason = mayWrite ? undefined : 'Only owners can change the organization.'
   const rest = [
     o.project_count > 0 ? count(o.project_count, 'project') : '',
     o.server_count > 0 ? count(o.server_count, 'server') : '',
@@ -56,11 +61,11 @@ function One({ organization: o }: { organization: Organization }) {
             ['Projects', o.project_count],
             ['Servers', o.server_count],
             ['Your role', o.role],
-            ['Made', <Time key="t" at={o.created_at} />],
+            ['Created', <Time key="t" at={o.created_at} />],
           ]}
         />
         <Form
-          submit="Save"
+          submit="Save changes"
           done="Saved."
           reason={reason}
           label="General"
@@ -70,6 +75,7 @@ function One({ organization: o }: { organization: Organization }) {
                 organization_id: o.id,
                 name: text(data, 'name'),
                 slug: text(data, 'slug'),
+                second_factor_required: isChecked(data, 'second_factor_required'),
               }),
             )
           }
@@ -79,8 +85,14 @@ function One({ organization: o }: { organization: Organization }) {
             label="Slug"
             name="slug"
             defaultValue={o.slug}
-            hint="As the client names it: berth --org acme"
+            hint="Used by the CLI: berth --org acme"
             required
+          />
+          <Check
+            label="Require two-factor sign-in"
+            name="second_factor_required"
+            defaultChecked={o.second_factor_required}
+            hint="Members without it can only open their account page until they set it up. Existing tokens continue to work."
           />
         </Form>
       </Section>
@@ -89,7 +101,7 @@ function One({ organization: o }: { organization: Organization }) {
         reason={
           o.permissions.includes('project:write')
             ? undefined
-            : 'Your role does not let you connect forges.'
+            : "You don't have permission to connect forges."
         }
       />
       <Registries
@@ -97,7 +109,7 @@ function One({ organization: o }: { organization: Organization }) {
         reason={
           o.permissions.includes('project:write')
             ? undefined
-            : 'Your role does not let you change registries.'
+            : "You don't have permission to change registries."
         }
       />
       <BackupStorage
@@ -105,13 +117,13 @@ function One({ organization: o }: { organization: Organization }) {
         reason={
           o.permissions.includes('project:write')
             ? undefined
-            : 'Your role does not let you change the storage.'
+            : "You don't have permission to change the storage."
         }
       />
       {mayWrite && (
-        <Section title="Danger" isDanger>
+        <Section title="Delete organization" isDanger>
           <div className="row spread">
-            <p>Delete the organization. It has to be empty.</p>
+            <p>Delete its projects and servers first. This can't be undone.</p>
             <Button
               kind="danger"
               reason={rest.length > 0 ? `It still has ${rest.join(' and ')}.` : undefined}
@@ -144,11 +156,12 @@ function One({ organization: o }: { organization: Organization }) {
 function NewOne() {
   const navigate = useNavigate()
   return (
-    <Section title="Another organization">
+    <Section title="New organization">
       <Form
-        submit="Create"
+        submit="Create organization"
+        kind="plain"
         isRow
-        label="Another organization"
+        label="New organization"
         send={async (data) => {
           const made = await change(api.organization.create.mutate({ name: text(data, 'name') }))
           chooseOrganization(made.id)

@@ -4,6 +4,7 @@ import { useQuery } from '@tanstack/react-query'
 import { Link, useParams, useRouter, useSearch } from '@tanstack/react-router'
 import { type ReactNode, useEffect, useState } from 'react'
 import { api, problemOf, queryClient, trpc } from '../../api.ts'
+import { ActButton } from '../../components/act.tsx'
 import { Text } from '../../components/forms/field.tsx'
 import { Form, text } from '../../components/forms/form.tsx'
 import { SignInForm } from '../../components/forms/sign-in-form.tsx'
@@ -16,7 +17,7 @@ import { Toasts } from '../../components/toast.tsx'
 import { chooseOrganization } from '../../organization.ts'
 import css from './people.module.css'
 
-const PASSWORD_HINT = 'At least 10 characters. A sentence is easy to remember.'
+const PASSWORD_HINT = 'At least 10 characters.'
 
 function Frame({ title, children }: { title: string; children: ReactNode }) {
   useTitle(title)
@@ -45,18 +46,46 @@ const ownPath = (next: string | undefined): string =>
 
 export function Login() {
   const session = useSession()
-  const { next } = useSearch({ strict: false }) as { next?: string }
+  const { next, error } = useSearch({ strict: false }) as { next?: string; error?: string }
   const go = useEnter()
+  const [isSecond, setSecond] = useState(false)
   if (session.data?.setup_required) return <Redirect to="/setup" />
   if (session.data?.user) return <Redirect to={ownPath(next)} />
+  if (!session.data && !session.isError) {
+    return (
+      <Frame title="Sign in">
+        <Skeleton />
+      </Frame>
+    )
+  }
+  const isAwaiting = isSecond || (session.data?.awaiting ?? null) !== null
   return (
-    <Frame title="Sign in">
-      <SignInForm onDone={() => go(ownPath(next))} />
-      <p>
-        <Link to="/reset">Forgot your password?</Link>
-      </p>
+    <Frame title={isAwaiting ? 'Two-factor sign-in' : 'Sign in'}>
+      {error && !isAwaiting && (
+        <Note kind="bad">{refusalWords(error, session.data?.provider?.name)}</Note>
+      )}
+      <SignInForm next={ownPath(next)} onDone={() => go(ownPath(next))} onStep={setSecond} />
+      {!isAwaiting && session.data?.provider?.passwords !== 'administrators' && (
+        <p>
+          <Link to="/reset">Forgot your password?</Link>
+        </p>
+      )}
     </Frame>
   )
+}
+
+/** Why the provider's sign-in did not succeed; the address holds only a word. */
+function refusalWords(error: string, provider = 'The provider'): string {
+  const words: Record<string, string> = {
+    no_email: `${provider} sent no e-mail address. Ask an administrator to allow it.`,
+    not_verified: `${provider} has not verified your e-mail address. Verify it there, then sign in again.`,
+    domain: 'Your e-mail domain may not sign in here. Ask an administrator.',
+    no_account: 'You have no account here. Ask an administrator for an invitation.',
+    disabled: 'Your account is disabled. Ask an administrator.',
+    access_denied: `You cancelled the sign-in at ${provider}.`,
+    state_mismatch: 'The sign-in took too long. Try again.',
+  }
+  return words[error] ?? `Signing in with ${provider} failed. Try again.`
 }
 
 /** Clears what was loaded for another user, or without login. */
@@ -76,7 +105,7 @@ export function Forgot() {
         <Note kind="ok">{said}</Note>
       ) : (
         <Form
-          submit="Send the link"
+          submit="Send reset link"
           send={async (data) => {
             const answer = await api.session.requestReset.mutate({ email: text(data, 'email') })
             setSaid(answer.message)
@@ -86,7 +115,7 @@ export function Forgot() {
         </Form>
       )}
       <p>
-        <Link to="/login">Back to signing in</Link>
+        <Link to="/login">Back to sign in</Link>
       </p>
     </Frame>
   )
@@ -99,14 +128,14 @@ export function Reset() {
     <Frame title="Choose a new password">
       {isDone ? (
         <>
-          <Note kind="ok">Your password is changed. Every browser has to sign in again.</Note>
+          <Note kind="ok">Password changed. Sign in again in every browser.</Note>
           <p>
             <Link to="/login">Sign in</Link>
           </p>
         </>
       ) : (
         <Form
-          submit="Change the password"
+          submit="Change password"
           clears
           send={async (data) => {
             await api.session.reset.mutate({ token, password: text(data, 'password') })
@@ -134,10 +163,7 @@ export function Setup() {
   if (session.data && !session.data.setup_required) return <Redirect to="/" />
   return (
     <Frame title="Set up Berth">
-      <p>
-        The first administrator needs the set-up token. The control plane prints a link with it when
-        it starts.
-      </p>
+      <p>Enter the set-up token. The control plane prints it when it starts.</p>
       <Form
         submit="Set up"
         send={async (data) => {
@@ -175,7 +201,7 @@ export function Setup() {
         <Text
           label="Organization"
           name="organization"
-          hint="Projects, servers and people belong to an organization. More can be added later."
+          hint="Projects, servers and members belong to it. You can add more later."
           autoComplete="organization"
           required
         />
@@ -219,8 +245,8 @@ export function Invite() {
   return (
     <Frame title={`Join ${offer.organization.name}`}>
       <p>
-        {offer.invited_by} invites <strong>{offer.email}</strong> as {offer.role}. The invitation
-        holds until <Moment at={offer.expires_at} />.
+        {offer.invited_by} invited {offer.email} as {offer.role}. Expires{' '}
+        <Moment at={offer.expires_at} />.
       </p>
       <Loaded query={session} what="Your session">
         {(now) =>
@@ -241,7 +267,7 @@ function Accept({ token, offer }: { token: string; offer: Offer }) {
   const go = useEnter()
   return (
     <Form
-      submit="Accept"
+      submit="Accept invitation"
       send={async () => {
         await api.invitation.accept.mutate({ token })
         chooseOrganization(offer.organization.id)
@@ -256,8 +282,8 @@ function SignInToAccept({ email, isOther }: { email: string; isOther: boolean })
     <>
       <Note>
         {isOther
-          ? `You are signed in with another account. Sign in as ${email} to accept.`
-          : `There is an account for ${email}. Sign in to accept.`}
+          ? `You're signed in with another account. Sign in as ${email} to accept.`
+          : `Sign in as ${email} to accept.`}
       </Note>
       <SignInForm email={email} onDone={() => void queryClient.invalidateQueries()} />
     </>
@@ -266,27 +292,43 @@ function SignInToAccept({ email, isOther }: { email: string; isOther: boolean })
 
 function Register({ token, offer }: { token: string; offer: Offer }) {
   const go = useEnter()
-  return (
-    <Form
-      submit="Create the account and join"
-      send={async (data) => {
-        const password = text(data, 'password')
-        await api.invitation.register.mutate({ token, name: text(data, 'name'), password })
-        await api.session.signIn.mutate({ email: offer.email, password })
-        chooseOrganization(offer.organization.id)
-        go('/')
+  const provider = useSession().data?.provider
+  const byProvider = provider && (
+    <ActButton
+      kind={provider.passwords === 'administrators' ? 'main' : 'plain'}
+      act={async () => {
+        const { url } = await api.session.beginProvider.mutate({ next: location.pathname })
+        location.assign(url)
       }}
     >
-      <Text label="Your name" name="name" autoComplete="name" required />
-      <Text
-        label="Password"
-        name="password"
-        type="password"
-        autoComplete="new-password"
-        hint={PASSWORD_HINT}
-        minLength={10}
-        required
-      />
-    </Form>
+      Continue with {provider.name}
+    </ActButton>
+  )
+  if (provider?.passwords === 'administrators') return byProvider
+  return (
+    <>
+      {byProvider}
+      <Form
+        submit="Create account"
+        send={async (data) => {
+          const password = text(data, 'password')
+          await api.invitation.register.mutate({ token, name: text(data, 'name'), password })
+          await api.session.signIn.mutate({ email: offer.email, password })
+          chooseOrganization(offer.organization.id)
+          go('/')
+        }}
+      >
+        <Text label="Your name" name="name" autoComplete="name" required />
+        <Text
+          label="Password"
+          name="password"
+          type="password"
+          autoComplete="new-password"
+          hint={PASSWORD_HINT}
+          minLength={10}
+          required
+        />
+      </Form>
+    </>
   )
 }

@@ -111,6 +111,8 @@ export function authRoutes(api: Api, ctx: Context): void {
         const { user } = await signedIn(ctx, request)
         const asked = toRequest(ctx, endOtherSessions(request))
         await report(await answerSignIn(ctx, user.email, asked, from), reply)
+      } else if (path === '/callback/oidc') {
+        await reportProvider(ctx, request, reply)
       } else {
         if (path === '/reset-password') ctx.quotas.narrow.links.take(request.ip)
         await report(await askLibrary(ctx, toRequest(ctx, request), from), reply)
@@ -118,6 +120,27 @@ export function authRoutes(api: Api, ctx: Context): void {
       return reply
     },
   })
+}
+
+/** The provider sent the browser back: on to the page that asked, or to the sign-in page with the reason. */
+async function reportProvider(
+  ctx: Context,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<void> {
+  ctx.quotas.narrow.ceremonies.take(request.ip)
+  const { origin } = new URL(ctx.baseUrl)
+  reply.header('cache-control', 'no-store').header('referrer-policy', 'no-referrer')
+  try {
+    const answer = await askLibrary(ctx, toRequest(ctx, request), fromOf(request))
+    for (const cookie of answer.headers.getSetCookie()) reply.header('set-cookie', cookie)
+    const to = new URL(answer.headers.get('location') ?? '/login?error=failed', origin)
+    reply.redirect(to.origin === origin ? to.href : `${origin}/login?error=failed`, 302)
+  } catch (error) {
+    if (!(error instanceof AppError)) throw error
+    const reason = String(error.details.reason ?? error.code)
+    reply.redirect(`${origin}/login?error=${encodeURIComponent(reason)}`, 302)
+  }
 }
 
 /** A password change ends every login; the library then begins a new one for this browser. */

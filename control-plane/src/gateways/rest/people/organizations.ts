@@ -63,7 +63,7 @@ export function organizationRoutes(api: Api, ctx: Context): void {
   api.patch(
     '/api/organizations/:id',
     {
-      config: { needs: 'organization:write', errors: ['slug_taken'] },
+      config: { needs: 'organization:write', errors: ['slug_taken', 'second_factor_required'] },
       schema: {
         summary: 'Rename an organization',
         params: IdParams,

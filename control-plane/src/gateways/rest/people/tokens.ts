@@ -33,7 +33,11 @@ export function tokenRoutes(api: Api, ctx: Context): void {
   api.post(
     '/api/tokens',
     {
-      config: { needs: 'token', errors: ['insufficient_scope'], showsSecret: true },
+      config: {
+        needs: 'token',
+        errors: ['insufficient_scope', 'second_factor_required'],
+        showsSecret: true,
+      },
       schema: {
         summary: 'Make a personal token; shown once',
         body: TokenCreate,

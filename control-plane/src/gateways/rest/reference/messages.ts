@@ -49,6 +49,18 @@ export const ERROR_TEXTS: Record<ErrorCode, ErrorText> = {
     'The e-mail address or the password is wrong. Which of them is not said.',
     'Try again, or ask for a link to set a new password. After ten wrong passwords the address is locked for 15 minutes.',
   ),
+  second_factor_wrong: say(
+    'The code of the authenticator app, or the recovery code, is wrong or was used.',
+    'Wait for the next code, or use another recovery code. After five wrong codes the account waits 15 minutes.',
+  ),
+  passkey_refused: say(
+    'The passkey is not known here, belongs to another account, or its answer did not fit the question.',
+    'Try again, or sign in with your password and second factor.',
+  ),
+  provider_refused: say(
+    'The sign-in at the OpenID Connect provider did not lead to an account here. The message has the reason.',
+    'Follow the message; an administrator finds more in the log of the control plane.',
+  ),
   setup_token_invalid: say(
     'The set-up token is not the one that the control plane printed at its last start.',
     'Look at the console or log of the control plane; each start prints a new token as long as there is no administrator.',
@@ -100,6 +112,18 @@ export const ERROR_TEXTS: Record<ErrorCode, ErrorText> = {
   invitation_for_other_address: say(
     'The invitation was sent to another e-mail address than that of your account.',
     'Sign in with the invited address, or ask for an invitation to yours.',
+  ),
+  second_factor_required: say(
+    'An organization requires two-factor sign-in, and the account has none; or the last factor would go.',
+    'Set up an authenticator app or a passkey on your account page.',
+  ),
+  recent_sign_in_required: say(
+    'A change of how you sign in needs a sign-in of the last 15 minutes.',
+    'Confirm with your password or a passkey, then try again.',
+  ),
+  password_sign_in_off: say(
+    'This installation takes passwords only from administrators.',
+    'Sign in with the provider that the sign-in page offers.',
   ),
   not_found: say(
     'It does not exist, it was removed, or it belongs to an organization you are not a member of. The answer is the same on purpose.',
@@ -237,6 +261,10 @@ export const ERROR_TEXTS: Record<ErrorCode, ErrorText> = {
   artifact_changed: say(
     'The file on the server is not the one that was collected: its size or digest differs.',
     'Run the action again.',
+  ),
+  passkeys_unavailable: say(
+    'Browsers offer passkeys only at a name over HTTPS, or at localhost.',
+    'Open Berth by its name, or let an administrator set up HTTPS (`BERTH_DOMAIN`).',
   ),
   organization_not_empty: say(
     'The organization still has projects or servers.',

@@ -14,6 +14,7 @@ import {
   listEveryProject,
   listEveryUser,
 } from '../../../app/installation/users.ts'
+import { resetFactors } from '../../../app/people/factors/factors.ts'
 import {
   adoptAuthority,
   announceAuthority,
@@ -47,6 +48,13 @@ export const adminRouter = router({
     .mutation(async ({ ctx: { ctx, caller }, input }) => {
       const { user_id: id, ...asked } = input
       return serializeAdminUser(await changeUser(ctx, caller, id, asked))
+    }),
+  /** For a person who lost their factors. */
+  resetSecondFactor: call
+    .input(z.strictObject({ user_id: Id }))
+    .mutation(async ({ ctx: { ctx, caller }, input }) => {
+      await resetFactors(ctx, caller, input.user_id)
+      return null
     }),
   organizations: call.input(Paged).query(async ({ ctx: { ctx, caller }, input }) => {
     const { items, next } = await pageById(

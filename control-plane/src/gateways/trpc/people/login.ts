@@ -5,15 +5,24 @@ import { Id, Password, SetupRequest } from '@berth/shared/api'
 import { z } from 'zod'
 import { completeSetup, isSetupDone } from '../../../app/installation/setup.ts'
 import { authenticateSession } from '../../../app/people/browser-callers.ts'
-import { endSession, listOwnSessions } from '../../../app/people/browser-logins.ts'
 import {
+  endOtherSessions,
+  endSession,
+  listOwnSessions,
+} from '../../../app/people/browser-logins.ts'
+import {
+  beginProviderSignIn,
   changePassword,
   renewSession,
   requestReset,
   resetPassword,
   signIn,
+  signInByPasskey,
   signOut,
 } from '../../../app/people/browser-sign-in.ts'
+import { beginUse } from '../../../app/people/factors/passkeys.ts'
+import { findAwaiting, finishByCode } from '../../../app/people/factors/second-step.ts'
+import { PasskeyUsed, passkeyObstacle } from '../../../identity/passkeys.ts'
 import { requireQuota } from '../../../identity/quotas.ts'
 import { serializeSession } from '../../serializers/dashboard.ts'
 import { browserCall, openCall, router } from '../base.ts'
@@ -33,7 +42,23 @@ export const sessionRouter = router({
       visitor.setCookies(await renewSession(ctx, visitor))
     }
     const user = who ? { id: who.user.id, name: who.user.name, email: who.user.email } : null
-    return { setup_required, version: VERSION, user }
+    const awaiting = who ? undefined : await findAwaiting(ctx, cookie)
+    const { oidc } = ctx.config
+    return {
+      setup_required,
+      version: VERSION,
+      user,
+      /** The password was right, and the second factor is missing. */
+      awaiting: awaiting
+        ? {
+            app: awaiting.hasApp,
+            passkey: awaiting.hasPasskey,
+            recovery_code: awaiting.hasRecoveryCode,
+          }
+        : null,
+      provider: oidc ? { name: oidc.name, passwords: oidc.passwords } : null,
+      passkeys: passkeyObstacle(ctx.baseUrl) === undefined,
+    }
   }),
   /** Takes the token from the control plane's console, then signs in. */
   setUp: openCall
@@ -50,6 +75,45 @@ export const sessionRouter = router({
     .mutation(async ({ ctx: { ctx, visitor }, input }) => {
       visitor.setCookies(await signIn(ctx, input, visitor))
       return null
+    }),
+  /** A code of the app, or a recovery code. */
+  secondFactor: openCall
+    .input(z.strictObject({ code: z.string().min(1).max(64) }))
+    .mutation(async ({ ctx: { ctx, visitor }, input }) => {
+      ctx.quotas.narrow.signIns.take(visitor.address)
+      const { cookie, address, requestId } = visitor
+      await finishByCode(ctx, { cookie, code: input.code }, { address, requestId })
+      ctx.quotas.narrow.signIns.giveBack(visitor.address)
+      return null
+    }),
+  passkeyOptions: openCall.mutation(async ({ ctx: { ctx, visitor } }) => {
+    ctx.quotas.narrow.ceremonies.take(visitor.address)
+    const awaiting = await findAwaiting(ctx, visitor.cookie)
+    return beginUse(ctx, 'sign-in', awaiting?.login.userId)
+  }),
+  signInByPasskey: openCall
+    .input(z.strictObject({ response: PasskeyUsed }))
+    .mutation(async ({ ctx: { ctx, visitor }, input }) => {
+      ctx.quotas.narrow.signIns.take(visitor.address)
+      visitor.setCookies(await signInByPasskey(ctx, input.response, visitor))
+      ctx.quotas.narrow.signIns.giveBack(visitor.address)
+      return null
+    }),
+  /** Returns the address of the provider, for the browser to open. */
+  beginProvider: openCall
+    .input(
+      z.strictObject({
+        next: z
+          .string()
+          .max(2_000)
+          .regex(/^\/(?![/\\])/),
+      }),
+    )
+    .mutation(async ({ ctx: { ctx, visitor }, input }) => {
+      ctx.quotas.narrow.ceremonies.take(visitor.address)
+      const { url, cookies } = await beginProviderSignIn(ctx, input.next, visitor)
+      visitor.setCookies(cookies)
+      return { url }
     }),
   signOut: openCall.mutation(async ({ ctx: { ctx, visitor } }) => {
     visitor.setCookies(await signOut(ctx, visitor))
@@ -79,6 +143,9 @@ export const sessionRouter = router({
     const views = await listOwnSessions(ctx, caller, visitor.cookie)
     return { sessions: views.map(serializeSession) }
   }),
+  revokeOthers: browserCall.mutation(async ({ ctx: { ctx, caller, visitor } }) => ({
+    ended: await endOtherSessions(ctx, caller, visitor.cookie),
+  })),
   revoke: browserCall
     .input(z.strictObject({ session_id: Id }))
     .mutation(async ({ ctx: { ctx, caller }, input }) => {

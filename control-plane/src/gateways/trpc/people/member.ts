@@ -10,6 +10,7 @@ import { z } from 'zod'
 import {
   acceptInvitation,
   describeInvitation,
+  type InvitationView,
   invite,
   listOrganizationInvitations,
   registerByInvitation,
@@ -33,6 +34,12 @@ import { Page, pageById } from '../paging.ts'
 const Organization = z.strictObject({ organization_id: Id, ...Page })
 const Member = { organization_id: Id, user_id: Id }
 const Invited = z.strictObject({ organization_id: Id, invitation_id: Id })
+
+/** With the page of the link, for the person who made it. */
+const withPage = (view: InvitationView) => ({
+  ...serializeInvitation(view),
+  secret_id: view.page ?? null,
+})
 
 export const memberRouter = router({
   list: call.input(Organization).query(async ({ ctx: { ctx, caller }, input }) => {
@@ -65,7 +72,7 @@ export const invitationRouter = router({
       ({ limit, from }) =>
         listOrganizationInvitations(ctx, caller, input.organization_id, { limit, before: from }),
       (view) => view.invitation.id,
-      serializeInvitation,
+      withPage,
     )
     return { invitations: items, next }
   }),
@@ -73,11 +80,11 @@ export const invitationRouter = router({
     .input(z.strictObject({ organization_id: Id, ...InvitationCreate.shape }))
     .mutation(async ({ ctx: { ctx, caller }, input }) => {
       const { organization_id: id, ...asked } = input
-      return serializeInvitation(await invite(ctx, caller, id, asked))
+      return withPage(await invite(ctx, caller, id, asked))
     }),
   resend: call.input(Invited).mutation(async ({ ctx: { ctx, caller }, input }) => {
     const { organization_id: id, invitation_id: invitationId } = input
-    return serializeInvitation(await resendInvitation(ctx, caller, id, invitationId))
+    return withPage(await resendInvitation(ctx, caller, id, invitationId))
   }),
   withdraw: call.input(Invited).mutation(async ({ ctx: { ctx, caller }, input }) => {
     await withdrawInvitation(ctx, caller, input.organization_id, input.invitation_id)

@@ -21,8 +21,8 @@ export const tokenRouter = router({
     }),
   /** Returns the token itself, this once. */
   create: call.input(TokenCreate).mutation(async ({ ctx: { ctx, caller }, input }) => {
-    const { token, secret } = await createToken(ctx, caller, input)
-    return { ...serializeToken(token), token: secret }
+    const { token, secret, page } = await createToken(ctx, caller, input)
+    return { ...serializeToken(token), token: secret, secret_id: page }
   }),
   revoke: call
     .input(z.strictObject({ token_id: Id }))

@@ -112,6 +112,14 @@ export const PEOPLE: Glossary = {
     project_count: ['Projects that exist now.', 4],
     member_count: ['Members, pending invitations left out.', 9],
     server_count: ['Servers that belong to it, shared ones of others left out.', 2],
+    second_factor_required: [
+      'Whether members need two-factor sign-in. Browsers of members without it reach only their account page; tokens that are older than the requirement continue.',
+      false,
+    ],
+    has_second_factor: [
+      'Whether the person uses two-factor sign-in; null if you do not manage members.',
+      true,
+    ],
     joined_at: ['When the membership began.', '2026-10-01T08:00:00Z'],
     last_active_at: [
       'When the account was last used, in the dashboard or with a token; null: never.',
