@@ -77,6 +77,8 @@ export interface Config {
   agentEndpoints: string[]
   /** Allows repositories at file:// and loopback http:// addresses, for tests and the local example. */
   allowLocalRepositories: boolean
+  /** Shows the page with every component of the dashboard. */
+  isDevelopment: boolean
   mail: MailConfig
   /** Any user may create an organization; otherwise only platform administrators. */
   openOrganizations: boolean
@@ -196,6 +198,7 @@ export function toConfig({ rows, values, problems }: ReadSettings): Config {
     agentPort: values.agentPort,
     agentEndpoints: values.agentEndpoints,
     allowLocalRepositories: values.development,
+    isDevelopment: values.development,
     mail: chooseMail(values),
     openOrganizations: values.openOrganizations,
     trustedProxies: values.trustedProxies,

@@ -59,6 +59,7 @@ const tree = root.addChildren([
   open('/reset/$token', people, 'Reset'),
   open('/setup', people, 'Setup'),
   open('/invite/$token', people, 'Invite'),
+  open('/design', () => import('./pages/design/design.tsx'), 'Design'),
   open('/docs/service-file', () => import('./pages/service-file.tsx'), 'ServiceFile'),
   inside.addChildren([
     page('/', () => import('./pages/projects/projects.tsx'), 'Projects'),

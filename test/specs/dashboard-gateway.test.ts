@@ -120,6 +120,7 @@ describe('what browsers get', () => {
         `script-src 'self' 'sha256-${hash}'`,
         "style-src 'self'",
         "img-src 'self' data:",
+        "font-src 'self'",
         `connect-src 'self' ws://${host}`,
         "frame-ancestors 'none'",
         "base-uri 'none'",

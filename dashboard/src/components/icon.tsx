@@ -83,6 +83,20 @@ const PATHS = {
     </>
   ),
   reload: <path d="M13 8a5 5 0 1 1-1.5-3.600M13 2.500v3h-3" />,
+  grid: (
+    <>
+      <rect x="2.5" y="2.5" width="4.5" height="4.5" rx="1" />
+      <rect x="9" y="2.5" width="4.5" height="4.5" rx="1" />
+      <rect x="2.5" y="9" width="4.5" height="4.5" rx="1" />
+      <rect x="9" y="9" width="4.5" height="4.5" rx="1" />
+    </>
+  ),
+  people: (
+    <>
+      <circle cx="6" cy="5.5" r="2.5" />
+      <path d="M1.500 13c.3-2.6 2-4 4.500-4s4.200 1.400 4.500 4M10.500 3.200a2.500 2.500 0 0 1 0 4.600M12 9.300c1.500.5 2.300 1.800 2.500 3.700" />
+    </>
+  ),
 } as const
 
 export type IconName = keyof typeof PATHS

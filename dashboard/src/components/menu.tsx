@@ -1,8 +1,23 @@
-// A menu on the browser's own popover: Escape or a click elsewhere closes it, and it needs no z-index.
+// A menu. The button is ours and is there from the start; the list comes from the component library, which is loaded
+// when the pointer or the focus reaches the button.
 import { Link } from '@tanstack/react-router'
-import { type ReactNode, type ToggleEvent, useId, useRef } from 'react'
+import {
+  type ComponentType,
+  createContext,
+  type KeyboardEvent,
+  lazy,
+  type ReactElement,
+  type ReactNode,
+  Suspense,
+  useContext,
+  useRef,
+  useState,
+} from 'react'
 import { type ButtonKind, buttonClass } from './button.tsx'
-import css from './menu.module.css'
+import css from './overlays/menu.module.css'
+
+const load = () => import('./overlays/menu-list.tsx')
+const MenuList = lazy(load)
 
 interface MenuProps {
   label: string
@@ -14,72 +29,99 @@ interface MenuProps {
 }
 
 export function Menu({ label, face, kind = 'quiet', small, children }: MenuProps) {
-  const id = useId()
-  const ref = useRef<HTMLDivElement>(null)
-  /** Before it shows, so that it appears at its button, and again when its size is known. */
-  const place = ({ newState }: ToggleEvent<HTMLElement>) => {
-    const list = ref.current
-    const button = document.getElementById(`${id}-button`)
-    if (newState !== 'open' || !list || !button) return
-    const at = button.getBoundingClientRect()
-    list.style.top = `${Math.min(at.bottom + 4, innerHeight - list.offsetHeight - 8)}px`
-    list.style.left = `${Math.max(8, Math.min(at.left, innerWidth - list.offsetWidth - 8))}px`
+  const ref = useRef<HTMLButtonElement>(null)
+  const [isOpen, setOpen] = useState(false)
+  const [wasOpened, setOpened] = useState(false)
+  const open = (next: boolean) => {
+    setOpen(next)
+    if (next) setOpened(true)
+  }
+  const onKeyDown = (event: KeyboardEvent) => {
+    if (event.key !== 'ArrowDown' && event.key !== 'ArrowUp') return
+    event.preventDefault()
+    open(true)
   }
   return (
     <>
       <button
+        ref={ref}
         type="button"
-        id={`${id}-button`}
-        popoverTarget={id}
         aria-label={face ? label : undefined}
+        aria-haspopup="menu"
+        aria-expanded={isOpen}
         className={buttonClass(kind, small)}
+        onPointerEnter={() => void load()}
+        onFocus={() => void load()}
+        onClick={() => open(!isOpen)}
+        onKeyDown={onKeyDown}
       >
         {face ?? label}
       </button>
-      {/* biome-ignore lint/a11y/noStaticElementInteractions: the arrows help, the items inside are what is used */}
-      <div
-        ref={ref}
-        id={id}
-        popover="auto"
-        className={css.menu}
-        onBeforeToggle={place}
-        onToggle={place}
-        onClick={(event) => {
-          if ((event.target as Element).closest('a, button')) ref.current?.hidePopover()
-        }}
-        onKeyDown={walk}
-      >
-        {children}
-      </div>
+      {wasOpened && (
+        <Suspense fallback={null}>
+          <MenuList anchor={ref} isOpen={isOpen} onOpenChange={open} label={label}>
+            {children}
+          </MenuList>
+        </Suspense>
+      )}
     </>
   )
 }
 
-function walk(event: React.KeyboardEvent<HTMLElement>): void {
-  const step = event.key === 'ArrowDown' ? 1 : event.key === 'ArrowUp' ? -1 : 0
-  if (step === 0) return
-  event.preventDefault()
-  const items = [...event.currentTarget.querySelectorAll<HTMLElement>('a, button, input, select')]
-  const at = items.indexOf(document.activeElement as HTMLElement)
-  items[(at + step + items.length) % items.length]?.focus()
+/** The library's items, given by the list: the entries below are part of the first load, the library is not. */
+export interface MenuParts {
+  Item: ComponentType<{ className?: string; onClick?(): void; children: ReactNode }>
+  LinkItem: ComponentType<{
+    className?: string
+    closeOnClick: boolean
+    render: ReactElement
+  }>
 }
+export const MenuContext = createContext<MenuParts | null>(null)
 
-export function MenuLink({ to, children }: { to: string; children: ReactNode }) {
+/** `to` is a page of the dashboard, `href` is any other address. */
+export function MenuLink(props: { to: string; children: ReactNode }): ReactNode
+export function MenuLink(props: { href: string; children: ReactNode }): ReactNode
+export function MenuLink({
+  to,
+  href,
+  children,
+}: {
+  to?: string
+  href?: string
+  children: ReactNode
+}) {
+  const parts = useContext(MenuContext)
+  if (!parts) return null
   return (
-    <Link to={to} className={css.item}>
-      {children}
-    </Link>
+    <parts.LinkItem
+      closeOnClick
+      className={css.item ?? ''}
+      render={
+        to === undefined ? (
+          <a href={href} rel="noreferrer">
+            {children}
+          </a>
+        ) : (
+          <Link to={to}>{children}</Link>
+        )
+      }
+    />
   )
 }
 
 export function MenuButton({ onClick, children }: { onClick(): void; children: ReactNode }) {
+  const parts = useContext(MenuContext)
+  if (!parts) return null
   return (
-    <button type="button" className={css.item} onClick={onClick}>
+    <parts.Item className={css.item ?? ''} onClick={onClick}>
       {children}
-    </button>
+    </parts.Item>
   )
 }
 
 export const MenuNote = ({ children }: { children: ReactNode }) => (
   <div className={css.note}>{children}</div>
 )
+
+export const MenuLine = () => <div className={css.line} />

@@ -27,7 +27,7 @@ function find(key: string): (() => void) | undefined {
 function onKey(event: KeyboardEvent): void {
   if (!shortcutsOn.get() || event.defaultPrevented) return
   if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return
-  if (document.querySelector('dialog[open], :popover-open')) return
+  if (document.querySelector('[role="dialog"], [role="menu"]')) return
   const both = Date.now() - firstAt < SEQUENCE_MS ? `${first} ${event.key}` : ''
   const run = find(both) ?? find(event.key)
   first = event.key

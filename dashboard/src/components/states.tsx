@@ -59,6 +59,29 @@ export function Empty({ title, children }: { title: string; children?: ReactNode
   )
 }
 
+/** A page or a part of it that this user may not open; the answer for both is the same. */
+export function NoAccess({ children }: { children?: ReactNode }) {
+  return <Empty title="Not found, or you don't have access.">{children}</Empty>
+}
+
+/** Something that must be connected first, such as a server. */
+export function Offline({ what, children }: { what: string; children?: ReactNode }) {
+  return (
+    <Empty title={`${what} is offline.`}>
+      {children ?? <p>This page updates when it is back.</p>}
+    </Empty>
+  )
+}
+
+/** One sentence across the page, above its heading. */
+export function Banner({ children }: { children: ReactNode }) {
+  return (
+    <div className={css.banner} role="status">
+      {children}
+    </div>
+  )
+}
+
 type NoteKind = 'info' | 'warn' | 'bad' | 'ok'
 const NOTE_ICONS = { info: 'info', warn: 'warning', bad: 'cross', ok: 'check' } as const
 

@@ -1,22 +1,23 @@
 // Short notices of what just happened. Screen readers announce them, they disappear, and no error appears only here.
+import { lazy, Suspense } from 'react'
 import { createStore, useStore } from '../stores.ts'
-import css from './toast.module.css'
 
-const SHOWN_MS = 6_000
-const said = createStore<{ text: string; n: number }>({ text: '', n: 0 })
-let timer: ReturnType<typeof setTimeout> | undefined
+const Toaster = lazy(() => import('./overlays/toaster.tsx'))
+
+/** The newest notice and its number; the list on the screen keeps the earlier ones. */
+export const said = createStore<{ text: string; n: number }>({ text: '', n: 0 })
 
 export function say(text: string): void {
   said.set({ text, n: said.get().n + 1 })
-  clearTimeout(timer)
-  timer = setTimeout(() => said.set({ text: '', n: said.get().n }), SHOWN_MS)
 }
 
+/** Nothing is loaded before the first notice. */
 export function Toasts() {
-  const { text } = useStore(said)
+  const { n } = useStore(said)
+  if (n === 0) return null
   return (
-    <div role="status" className={text ? css.toast : css.none}>
-      {text}
-    </div>
+    <Suspense fallback={null}>
+      <Toaster />
+    </Suspense>
   )
 }

@@ -6,7 +6,7 @@ type Rgb = readonly [number, number, number]
 
 /** The log's background in the light and in the dark theme (--surface of tokens.css; a test compares them). */
 export const LIGHT: Rgb = [0xff, 0xff, 0xff]
-export const DARK: Rgb = [0x15, 0x1a, 0x21]
+export const DARK: Rgb = [0x11, 0x11, 0x13]
 const ENOUGH = 4.5
 
 const channel = (value: number): number => {

@@ -37,8 +37,11 @@ export function LiveBadge() {
   const { isLost } = useLoss()
   const word = isLost ? 'Not live' : state === 'live' ? 'Live' : 'Connecting'
   return (
-    <span className={`${css.badge} ${isLost ? css.lost : state === 'live' ? css.live : ''}`}>
-      <Icon name={isLost ? 'hollow' : 'dot'} />
+    <span
+      className={`${css.badge} ${isLost ? css.lost : state === 'live' ? css.live : ''}`}
+      data-tip={state === 'live' ? 'Live: changes appear at once' : undefined}
+    >
+      <Icon name={isLost ? 'hollow' : 'dot'} size={12} />
       <span className={css.word}>{word}</span>
     </span>
   )
@@ -53,7 +56,7 @@ export function LiveStrip() {
           <span>
             Not live, reconnecting
             <span aria-hidden="true">{isTrying ? '…' : ` (${seconds} s)`}</span>
-            {isStale && ' What you see may be out of date.'}
+            {isStale && '. This page may be out of date.'}
           </span>
           <Button kind="plain" small onClick={reconnectNow}>
             Try now

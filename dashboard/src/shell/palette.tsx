@@ -1,16 +1,13 @@
-// The command palette: a combobox over known pages and the server's search results. Arrows choose, Enter opens.
+// The command palette: known pages, projects with their environments, and deployments by their number.
 import { useQuery } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
-import { useEffect, useId, useRef, useState } from 'react'
+import { useState } from 'react'
 import { trpc } from '../api.ts'
+import { Finder, type Entry as Found } from '../components/overlays/finder.tsx'
 import { useProjects } from '../data.ts'
 import { useMe } from '../organization.ts'
-import css from './palette.module.css'
 
-interface Entry {
-  key: string
-  label: string
-  kind: string
+interface Entry extends Found {
   to: string
 }
 
@@ -23,7 +20,7 @@ const PAGES: Entry[] = [
   { key: 'a', label: 'Account', kind: 'Page', to: '/account' },
   { key: 't', label: 'Tokens', kind: 'Page', to: '/account/tokens' },
   { key: 'n', label: 'New project', kind: 'Action', to: '/projects/new' },
-  { key: 'j', label: 'Add a server', kind: 'Action', to: '/servers?add=true' },
+  { key: 'j', label: 'Add server', kind: 'Action', to: '/servers?add=true' },
 ]
 const MOST = 12
 const MOST_PROJECTS = 5
@@ -94,77 +91,22 @@ function useList(project: { id: number; name: string } | undefined): Entry[] {
 }
 
 export default function Palette({ onClose }: { onClose(): void }) {
-  const ref = useRef<HTMLDialogElement>(null)
   const navigate = useNavigate()
-  const id = useId()
   const [question, ask] = useState('')
-  const [at, setAt] = useState(0)
   const entries = useEntries(question)
-  const chosen = Math.min(at, entries.length - 1)
-  useEffect(() => {
-    const dialog = ref.current
-    dialog?.showModal()
-    return () => dialog?.close()
-  }, [])
-  const go = (entry: Entry | undefined) => {
-    if (!entry) return
-    onClose()
-    void navigate({ to: entry.to })
-  }
-  const onKeyDown = (event: React.KeyboardEvent) => {
-    if (event.key === 'Enter') return go(entries[chosen])
-    const step = event.key === 'ArrowDown' ? 1 : event.key === 'ArrowUp' ? -1 : 0
-    if (step === 0) return
-    event.preventDefault()
-    setAt((chosen + step + entries.length) % Math.max(1, entries.length))
-  }
   return (
-    <dialog
-      ref={ref}
-      className={css.palette}
-      aria-label="Search"
-      onCancel={(event) => {
-        event.preventDefault()
+    <Finder
+      title="Search"
+      label="Search projects, environments, deployments and pages"
+      placeholder="Search or jump to…"
+      question={question}
+      entries={entries}
+      onQuestion={ask}
+      onClose={onClose}
+      onChoose={({ to }) => {
         onClose()
+        void navigate({ to })
       }}
-      onClick={(event) => {
-        if (event.target === event.currentTarget) onClose()
-      }}
-      onKeyDown={onKeyDown}
-    >
-      <input
-        className={css.input}
-        role="combobox"
-        aria-label="Search projects, environments, deployments and pages"
-        aria-expanded="true"
-        aria-controls={`${id}-list`}
-        aria-activedescendant={entries[chosen] ? `${id}-${entries[chosen].key}` : undefined}
-        placeholder="Project, environment, deployment number, page…"
-        value={question}
-        onChange={(event) => {
-          ask(event.currentTarget.value)
-          setAt(0)
-        }}
-      />
-      <div id={`${id}-list`} role="listbox" aria-label="Results" className={css.list}>
-        {entries.map((entry, n) => (
-          <div
-            key={entry.key}
-            id={`${id}-${entry.key}`}
-            role="option"
-            tabIndex={-1}
-            aria-selected={n === chosen}
-            className={css.entry}
-            onPointerMove={() => setAt(n)}
-            onClick={() => go(entry)}
-            onKeyDown={undefined}
-          >
-            <span>{entry.label}</span>
-            <span className="muted small">{entry.kind}</span>
-          </div>
-        ))}
-        {entries.length === 0 && <p className={css.none}>Nothing found.</p>}
-      </div>
-    </dialog>
+    />
   )
 }

@@ -1,13 +1,14 @@
 // The frame around every page: organization, navigation, search, live indicator, account. It stays when a page fails.
 import { Link, Outlet, useNavigate } from '@tanstack/react-router'
 import { lazy, Suspense, useEffect, useState } from 'react'
-import { Button } from '../components/button.tsx'
-import { Icon } from '../components/icon.tsx'
-import { Menu, MenuButton, MenuLink, MenuNote } from '../components/menu.tsx'
+import { Avatar } from '../components/avatar.tsx'
+import { Icon, type IconName } from '../components/icon.tsx'
+import { Menu, MenuButton, MenuLine, MenuLink, MenuNote } from '../components/menu.tsx'
 import { focusFilter, useShortcuts, walkRows } from '../components/shortcuts.ts'
 import { Skeleton } from '../components/states.tsx'
 import { Toasts } from '../components/toast.tsx'
-import { capital, initials } from '../format.ts'
+import { Tooltips } from '../components/tooltip.tsx'
+import { capital } from '../format.ts'
 import { useLive } from '../live/use-live.ts'
 import { chooseOrganization, type Me, useOrganization } from '../organization.ts'
 import { sessionEnded } from '../session.ts'
@@ -49,23 +50,27 @@ export function Shell({ me }: { me: Me }) {
   return (
     <>
       <a href="#main" className={css.skip}>
-        Skip to the page
+        Skip to content
       </a>
       <header className={css.header}>
         <Organizations me={me} />
         <nav aria-label="Main" className={css.nav}>
-          <Link to="/" activeOptions={{ exact: true }}>
+          <Place to="/" icon="grid" isExact>
             Projects
-          </Link>
-          <Link to="/servers">Servers</Link>
-          <Link to="/org/members">Members</Link>
+          </Place>
+          <Place to="/servers" icon="server">
+            Servers
+          </Place>
+          <Place to="/org/members" icon="people">
+            Members
+          </Place>
         </nav>
         <div className={css.tools}>
-          <Button kind="plain" small onClick={() => setOpen('palette')}>
+          <button type="button" className={css.search} onClick={() => setOpen('palette')}>
             <Icon name="search" />
             <span className={css.word}>Search</span>
             <kbd className={css.wide}>{isMac ? '⌘K' : 'Ctrl K'}</kbd>
-          </Button>
+          </button>
           <LiveBadge />
           <Account me={me} onHelp={() => setOpen('help')} />
         </div>
@@ -77,12 +82,30 @@ export function Shell({ me }: { me: Me }) {
         </Suspense>
       </main>
       <Toasts />
+      <Tooltips />
       <Suspense fallback={null}>
         {open === 'palette' && <Palette onClose={() => setOpen(undefined)} />}
         {open === 'help' && <Help onClose={() => setOpen(undefined)} />}
         {isEnded && <SessionEnded email={me.email} />}
       </Suspense>
     </>
+  )
+}
+
+interface PlaceProps {
+  to: string
+  icon: IconName
+  isExact?: boolean
+  children: string
+}
+
+/** The icon is shown where the navigation is at the bottom of a phone. */
+function Place({ to, icon, isExact = false, children }: PlaceProps) {
+  return (
+    <Link to={to} activeOptions={{ exact: isExact }}>
+      <Icon name={icon} size={18} />
+      {children}
+    </Link>
   )
 }
 
@@ -109,10 +132,11 @@ function Organizations({ me }: { me: Me }) {
       <MenuNote>Organization</MenuNote>
       {me.organizations.map((o) => (
         <MenuButton key={o.id} onClick={() => go(o.id)}>
-          <Icon name={o.id === current?.id ? 'check' : 'dash'} />
+          <Tick isOn={o.id === current?.id} />
           {o.name}
         </MenuButton>
       ))}
+      <MenuLine />
       <MenuLink to="/org/settings">Organization settings</MenuLink>
       <MenuLink to="/org/notifications">Notifications</MenuLink>
       <MenuLink to="/org/audit">Audit log</MenuLink>
@@ -120,33 +144,37 @@ function Organizations({ me }: { me: Me }) {
   )
 }
 
+/** Marks the chosen one of several; the others keep its place free. */
+const Tick = ({ isOn }: { isOn: boolean }) => (
+  <span className={isOn ? css.tick : css.noTick}>
+    <Icon name="check" />
+    {isOn && <span className="visually-hidden">Selected: </span>}
+  </span>
+)
+
 function Account({ me, onHelp }: { me: Me; onHelp(): void }) {
   const now = useStore(theme)
   return (
-    <Menu
-      label={`Account of ${me.name}`}
-      face={
-        <span className={css.avatar} aria-hidden="true">
-          {initials(me.name)}
-        </span>
-      }
-    >
+    <Menu label={`Account of ${me.name}`} face={<Avatar name={me.name} />}>
       <MenuNote>
-        {me.name}
+        <span className={css.name}>{me.name}</span>
         <br />
         {me.email}
       </MenuNote>
+      <MenuLine />
       <MenuLink to="/account">Account</MenuLink>
       <MenuLink to="/account/tokens">Tokens</MenuLink>
       {me.is_platform_admin && <MenuLink to="/admin">Platform administration</MenuLink>}
       <MenuButton onClick={onHelp}>Keyboard and help</MenuButton>
+      <MenuLine />
       <MenuNote>Theme</MenuNote>
       {THEMES.map((name) => (
         <MenuButton key={name} onClick={() => chooseTheme(name)}>
-          <Icon name={name === now ? 'check' : 'dash'} />
+          <Tick isOn={name === now} />
           {capital(name)}
         </MenuButton>
       ))}
+      <MenuLine />
       <MenuButton onClick={() => void signOut()}>Sign out</MenuButton>
     </Menu>
   )

@@ -44,6 +44,7 @@ function dashboardPolicy(baseUrl: string, scriptHashes: readonly string[]): stri
     ["script-src 'self'", ...scriptHashes].join(' '),
     "style-src 'self'",
     "img-src 'self' data:",
+    "font-src 'self'",
     `connect-src 'self' ${socket}`,
     "frame-ancestors 'none'",
     "base-uri 'none'",
@@ -99,10 +100,14 @@ export function dashboardRoutes(api: Api, ctx: Context): void {
   const sendPart = async (request: FastifyRequest, reply: FastifyReply) => {
     const path = request.url.split('?')[0]?.slice(1) ?? ''
     const file = (await load())?.files.get(path)
-    if (!file) throw new AppError('not_found', 'The dashboard has no such file; load it anew.')
+    if (!file) throw new AppError('not_found', 'The dashboard was updated. Reload the page.')
     return sendFile(request, reply, file, file.isImmutable ? IMMUTABLE : 'public, max-age=300')
   }
   for (const path of PAGES) api.get(path, options, sendIndex)
+  if (ctx.config.isDevelopment) {
+    api.get('/design', options, sendIndex)
+    api.get('/design/on', options, (_request, reply) => reply.code(204).send())
+  }
   for (const path of TREES) {
     api.get(path, options, sendIndex)
     api.get(`${path}/*`, options, sendIndex)

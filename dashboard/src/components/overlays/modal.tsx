@@ -1,0 +1,50 @@
+// A modal dialog by Base UI: it keeps the focus inside, Escape closes it, and the focus returns to what opened it. A
+// press outside does not close it, because that would lose what was typed.
+import { Dialog } from '@base-ui/react/dialog'
+import { useRef } from 'react'
+import { Button } from '../button.tsx'
+import type { DialogProps } from '../dialog.tsx'
+import { Icon } from '../icon.tsx'
+import css from './dialog.module.css'
+
+const FIELDS = 'input:not([type=hidden]):not([readonly]), select, textarea:not([readonly])'
+
+interface ModalProps extends DialogProps {
+  opener: Element | null
+}
+
+export default function Modal({ title, onClose, children, isFirm = false, opener }: ModalProps) {
+  const body = useRef<HTMLDivElement>(null)
+  return (
+    <Dialog.Root
+      open
+      disablePointerDismissal
+      onOpenChange={(isOpen) => {
+        if (!isOpen && !isFirm) onClose()
+      }}
+    >
+      <Dialog.Portal>
+        <Dialog.Backdrop className={css.backdrop ?? ''} />
+        <Dialog.Viewport className={css.place ?? ''}>
+          <Dialog.Popup
+            className={css.dialog ?? ''}
+            initialFocus={() => body.current?.querySelector<HTMLElement>(FIELDS) ?? true}
+            finalFocus={() => (opener instanceof HTMLElement ? opener : true)}
+          >
+            <div className={css.head}>
+              <Dialog.Title className={css.title ?? ''}>{title}</Dialog.Title>
+              {!isFirm && (
+                <Button kind="quiet" small aria-label="Close" onClick={onClose}>
+                  <Icon name="cross" />
+                </Button>
+              )}
+            </div>
+            <div ref={body} className={css.body}>
+              {children}
+            </div>
+          </Dialog.Popup>
+        </Dialog.Viewport>
+      </Dialog.Portal>
+    </Dialog.Root>
+  )
+}

@@ -1,0 +1,52 @@
+// Shows notices with Base UI: a polite live region, at most three at once; they wait while the pointer is over them.
+import { Toast } from '@base-ui/react/toast'
+import { useEffect } from 'react'
+import { Icon } from '../icon.tsx'
+import { said } from '../toast.tsx'
+import css from './toast.module.css'
+
+const SHOWN_MS = 6_000
+const manager = Toast.createToastManager()
+let last = 0
+
+function take(): void {
+  const { text, n } = said.get()
+  if (n === last) return
+  last = n
+  manager.add({ title: text })
+}
+
+export default function Toaster() {
+  return (
+    <Toast.Provider toastManager={manager} timeout={SHOWN_MS}>
+      <Follow />
+      <Toast.Portal>
+        <Toast.Viewport className={css.place ?? ''}>
+          <List />
+        </Toast.Viewport>
+      </Toast.Portal>
+    </Toast.Provider>
+  )
+}
+
+/** Inside the provider, because the manager has no listener before. */
+function Follow() {
+  useEffect(() => {
+    take()
+    return said.subscribe(take)
+  }, [])
+  return null
+}
+
+function List() {
+  const { toasts } = Toast.useToastManager()
+  return toasts.map((toast) => (
+    // its own role would be "dialog", which it is not: it holds no choice
+    <Toast.Root key={toast.id} toast={toast} role="group" className={css.toast ?? ''}>
+      <Toast.Title render={<p />} className={css.text ?? ''} />
+      <Toast.Close className={css.close ?? ''} aria-label="Dismiss">
+        <Icon name="cross" size={12} />
+      </Toast.Close>
+    </Toast.Root>
+  ))
+}
