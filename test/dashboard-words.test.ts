@@ -24,7 +24,6 @@ const FORBIDDEN = [
   'on its way out',
   'deploy it at once',
   'as the project has it',
-  'keep it',
 ]
 const PATTERN = new RegExp(`\\b(?:${FORBIDDEN.join('|')})\\b`, 'i')
 

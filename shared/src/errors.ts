@@ -48,7 +48,7 @@ export const ERRORS = {
   too_many_tasks: [409, 'Too many tasks are waiting'],
   not_deployed: [409, 'The environment is not deployed'],
   action_disabled: [409, 'The action is disabled'],
-  ssh_unavailable: [409, 'Nobody can connect to this server by SSH'],
+  ssh_unavailable: [409, 'SSH to this server is unavailable'],
   host_key_not_offered: [409, 'The forge does not show this host key'],
   forge_unreachable: [409, 'The forge cannot be reached'],
   forge_in_use: [409, 'Projects use the connection'],

@@ -159,7 +159,7 @@ describe.skipIf(missing('chromium'))('every page', () => {
     expect(await findings(v)).toEqual([])
     await v.page.keyboard.press('Escape')
     await v.button(/^Account of/).click()
-    await v.link('Tokens').waitFor()
+    await v.page.getByRole('menuitem', { name: 'Tokens' }).waitFor()
     expect(await findings(v)).toEqual([])
     await v.goto(content.pages['environment-variables'])
     await v.button('Add').click()

@@ -311,7 +311,7 @@ describe.skipIf(missing('chromium'))('the dashboard in a browser', () => {
       await open(v)
       const choose = async (what: string, verb: string) => {
         await v.button(`Restart, stop or start ${what}`).click()
-        await v.button(`${verb} ${what}`).click()
+        await v.page.getByRole('menuitem', { name: `${verb} ${what}`, exact: true }).click()
         await v.page.getByRole('dialog').getByRole('button', { name: verb, exact: true }).click()
       }
       await choose('worker', 'Stop')

@@ -24,7 +24,7 @@ export const passwordResetLetter = (o: {
   letter('Choose a new password', [
     `Hello ${oneLine(o.name)},`,
     '',
-    'somebody, hopefully you, asked for a new password at',
+    'someone, hopefully you, asked for a new password at',
     `${o.baseUrl}. To choose one, open this link within an hour; it works once:`,
     '',
     `${o.baseUrl}/reset/${encodeURIComponent(o.token)}`,
@@ -81,8 +81,8 @@ export const diskLetter = (o: {
   letter(`Server ${o.server} is running out of disk space`, [
     `The server ${oneLine(o.server)} has ${showBytes(o.freeBytes)} of ${showBytes(o.diskBytes)} left.`,
     '',
-    'Deployments are refused when nothing is left. Remove environments that nobody',
-    'needs, old images and logs, or give the machine a larger disk.',
+    'Deployments are refused when nothing is left. Remove environments that are not',
+    'needed, old images and logs, or give the machine a larger disk.',
     '',
     o.url,
   ])

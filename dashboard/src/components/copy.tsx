@@ -17,13 +17,13 @@ export function CopyField({ label, text }: { label: string; text: string }) {
         setCopied(true)
         say('Copied.')
       },
-      () => say('The browser did not allow it; select the text instead.'),
+      () => say("Couldn't copy. Select the text instead."),
     )
   }
   return (
     <div className={css.field}>
       <code className={css.text}>{text}</code>
-      <Button small aria-label={`Copy ${label}`} onClick={take}>
+      <Button kind="quiet" small aria-label={`Copy ${label}`} data-tip="Copy" onClick={take}>
         <Icon name={isCopied ? 'check' : 'copy'} />
       </Button>
     </div>

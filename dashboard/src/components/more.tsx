@@ -42,7 +42,7 @@ export function More<T>({ what, query, older, keyOf, empty, children }: MoreProp
             {next !== null && (
               <div className="row">
                 <Button busy={isBusy} onClick={() => void load(next)}>
-                  Show older
+                  Load more
                 </Button>
               </div>
             )}

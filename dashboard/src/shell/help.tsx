@@ -2,6 +2,7 @@
 import { Dialog } from '../components/dialog.tsx'
 import { shortcutsOn, switchShortcuts } from '../components/shortcuts.ts'
 import { useStore } from '../stores.ts'
+import css from './shell.module.css'
 
 const KEYS = [
   ['⌘K or Ctrl K', 'Search and go anywhere'],
@@ -11,7 +12,7 @@ const KEYS = [
   ['j k Enter', 'Next row, previous row, open'],
   ['d', 'Deploy the open environment (asks first)'],
   ['n N f e [ ]', 'In a log: matches, follow, next error, phases'],
-  ['?', 'This help'],
+  ['?', 'Show this help'],
   ['Esc', 'Close'],
 ] as const
 
@@ -19,11 +20,11 @@ export default function Help({ onClose }: { onClose(): void }) {
   const isOn = useStore(shortcutsOn)
   return (
     <Dialog title="Keyboard and help" onClose={onClose}>
-      <table>
+      <table className={css.keys}>
         <tbody>
           {KEYS.map(([keys, what]) => (
             <tr key={keys}>
-              <th scope="row" align="left">
+              <th scope="row">
                 <kbd>{keys}</kbd>
               </th>
               <td>{what}</td>
@@ -40,8 +41,8 @@ export default function Help({ onClose }: { onClose(): void }) {
         Single-key shortcuts
       </label>
       <p className="muted small">
-        Everything here can be done with the client too: <code>berth --help</code>.{' '}
-        <a href="/api/docs">REST API</a>
+        The client does all of this too: <code>berth --help</code>. See also the{' '}
+        <a href="/api/docs">REST API</a>.
       </p>
     </Dialog>
   )

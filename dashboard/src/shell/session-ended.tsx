@@ -7,7 +7,7 @@ import { beginSession } from '../session.ts'
 export default function SessionEnded({ email }: { email: string }) {
   return (
     <Dialog title="Your session has ended" isFirm onClose={() => {}}>
-      <p>Sign in again to continue. What you typed is still there.</p>
+      <p>Sign in to continue. Nothing you typed is lost.</p>
       <SignInForm
         email={email}
         onDone={() => {

@@ -114,7 +114,7 @@ export async function startDevice(
 }
 
 const MESSAGES: Partial<Record<OauthErrorCode, string>> = {
-  authorization_pending: 'Nobody has decided yet.',
+  authorization_pending: 'The login is not approved yet.',
   slow_down: 'Ask less often.',
   expired_token: 'The code is older than 15 minutes. Start again.',
   access_denied: 'The login was denied.',

@@ -153,7 +153,8 @@ export async function adoptSshAuthority(
     const moved =
       (await moveSshAuthority(c.db, former, 'retiring', c.now)) &&
       (await moveSshAuthority(c.db, announced, 'signing', c.now))
-    if (!moved) throw new AppError('not_found', 'Somebody else has just moved this rotation on.')
+    if (!moved)
+      throw new AppError('not_found', 'Another administrator has just advanced this rotation.')
     await note(c, by, 'adopt', announced)
     await notifyAgents(c)
     return getSigning(c.db, kind)
@@ -174,7 +175,7 @@ export async function retireSshAuthority(
     const waitsFor = haste.force ? undefined : await reasonToWait(c, former)
     if (waitsFor) throw new AppError('confirmation_required', waitsFor)
     if (!(await moveSshAuthority(c.db, former, 'retired', c.now)))
-      throw new AppError('not_found', 'Somebody else has just moved this rotation on.')
+      throw new AppError('not_found', 'Another administrator has just advanced this rotation.')
     await note(c, by, 'retire', former)
     await notifyAgents(c)
   })

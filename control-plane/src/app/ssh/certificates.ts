@@ -221,7 +221,7 @@ async function requireAccess(
       )
     case 'ssh_unavailable': {
       const reason = sshEndpointOf(server).reason ?? 'Its agent says that SSH is off.'
-      throw new AppError('ssh_unavailable', `Nobody can connect to ${server.name}: ${reason}`, {
+      throw new AppError('ssh_unavailable', `SSH to ${server.name} is unavailable: ${reason}`, {
         server: { id: server.id, name: server.name },
         reason,
       })

@@ -85,7 +85,7 @@ export function changeHints(commitSha: string | null, since: SinceLastSuccess | 
   }
   const isSame = commitSha !== null && commitSha === since.commitSha
   if (isSame && since.serviceFileChanged === false && keys.length === 0) {
-    const message = `Commit, .service.yml and variables are those of ${last}: the cause lies outside of them, on the server or in something that was fetched.`
+    const message = `Commit, .service.yml and variables are the same as in ${last}. Look for the cause on the server or in something the build downloads.`
     hints.push({ code: 'nothing_changed', message })
   }
   return hints

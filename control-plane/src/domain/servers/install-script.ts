@@ -77,7 +77,7 @@ export function renderInstallScript({ baseUrl, version, packages }: InstallFacts
 # /etc/berth, the account berth-caddy and the group berth-web; packages that are missing: git, iptables. The agent then
 # adds /etc/ssh/sshd_config.d/60-berth.conf and the accounts berth-ssh, berth-shell and berth-git.
 set -eu
-# other accounts enter what is made here, whatever root's shell says
+# other accounts enter what is made here, regardless of root's shell
 umask 022
 url=${quote(baseUrl)}
 version=${quote(version)}

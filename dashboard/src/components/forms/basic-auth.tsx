@@ -18,8 +18,8 @@ export function BasicAuthForm({ now, inherits, reason, send }: Props) {
   const [mode, setMode] = useState<Mode>(now.mode)
   return (
     <Form
-      submit="Save"
-      done="Saved. It applies immediately."
+      submit="Save changes"
+      done="Saved."
       clears
       reason={reason}
       label="Basic Auth"
@@ -35,15 +35,11 @@ export function BasicAuthForm({ now, inherits, reason, send }: Props) {
         label="Basic Auth"
         name="mode"
         value={mode}
-        hint={
-          now.enabled
-            ? `Now: visitors are asked for a password (user ${now.username}).`
-            : 'Now: everybody can visit.'
-        }
+        hint={now.enabled ? `Visitors sign in as ${now.username}.` : 'The address is public.'}
         onChange={(event) => setMode(event.currentTarget.value as Mode)}
       >
         {inherits && <option value="inherit">Inherit from project</option>}
-        <option value="own">Its own user and password</option>
+        <option value="own">Own user and password</option>
         <option value="off">None</option>
       </Select>
       {mode === 'own' && (

@@ -167,7 +167,7 @@ export function Secret({
         />
         <Button aria-pressed={isShown} onClick={() => show(!isShown)}>
           <Icon name="eye" />
-          <span className="visually-hidden">Show what is typed</span>
+          <span className="visually-hidden">Show value</span>
         </Button>
       </div>
     </Frame>

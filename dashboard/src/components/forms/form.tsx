@@ -39,6 +39,7 @@ export function Form(props: FormProps) {
   const { send, submit, kind = 'main', done, beside, reason, label, clears, isRow } = props
   const [isBusy, setBusy] = useState(false)
   const [problem, setProblem] = useState<Problem>()
+  const [unplaced, setUnplaced] = useState<Problem>()
   const ref = useRef<HTMLFormElement>(null)
   const isHere = useMounted()
   useFocusOnProblem(ref, problem)
@@ -48,12 +49,16 @@ export function Form(props: FormProps) {
     const form = event.currentTarget
     setBusy(true)
     setProblem(undefined)
+    setUnplaced(undefined)
     try {
       await send(new FormData(form), form)
       if (clears) form.reset()
       if (done) say(done)
     } catch (error) {
-      if (isHere.current) setProblem(problemOf(error))
+      if (!isHere.current) return
+      const found = problemOf(error)
+      setProblem(found)
+      setUnplaced(leaveOut(found, form))
     } finally {
       if (isHere.current) setBusy(false)
     }
@@ -68,7 +73,7 @@ export function Form(props: FormProps) {
         autoComplete="off"
       >
         {props.children}
-        {problem && <FormError problem={problem} />}
+        {unplaced && <FormError problem={unplaced} />}
         <div className="row">
           <Button type="submit" kind={kind} busy={isBusy} reason={reason}>
             {submit}
@@ -99,14 +104,25 @@ function useFocusOnProblem(ref: RefObject<HTMLFormElement | null>, problem: Prob
   }, [ref, problem])
 }
 
-/** The overall message, and messages for fields that are not on the page. */
+const belongsTo = (field: string, name: string): boolean =>
+  field === name || field.startsWith(`${name}.`)
+
+/** What the fields of the form do not show themselves: each message appears once, and none is lost. */
+function leaveOut(problem: Problem, form: HTMLFormElement): Problem | undefined {
+  if (problem.fields.length === 0) return problem
+  const names = [...form.elements].flatMap((element) => element.getAttribute('name') || [])
+  const fields = problem.fields.filter((f) => !names.some((name) => belongsTo(f.field, name)))
+  return fields.length === 0 ? undefined : { ...problem, fields }
+}
+
 export function FormError({ problem }: { problem: Problem }) {
   const task = problem.details.task_id
+  const [only, ...others] = problem.fields
   return (
     <div role="alert">
       <Note kind="bad">
-        {problem.message}
-        {problem.fields.length > 1 && (
+        {only && others.length === 0 ? only.message : problem.message}
+        {others.length > 0 && (
           <ul>
             {problem.fields.map((f) => (
               <li key={`${f.field} ${f.message}`}>{f.message}</li>
@@ -124,10 +140,12 @@ export function FormError({ problem }: { problem: Problem }) {
   )
 }
 
-/** The server's message for this field. */
+/** The server's messages for this field. */
 export function useFieldError(name: string | undefined): string | undefined {
   const problem = useContext(FormProblem)
-  return problem?.fields.find((f) => f.field === name || f.field.startsWith(`${name}.`))?.message
+  if (name === undefined) return undefined
+  const own = problem?.fields.filter((f) => belongsTo(f.field, name)) ?? []
+  return own.length === 0 ? undefined : [...new Set(own.map((f) => f.message))].join(' ')
 }
 
 /** The value of a field; empty if nothing was typed. */

@@ -31,12 +31,12 @@ export function LimitsForm({ now, usual, hint, reason, send }: Props) {
   const byDefault = (value: number | null | undefined, unit = 1, name = ''): string =>
     value == null ? '' : `Default: ${shown(value, unit)}${name}.`
   return (
-    <Section title="Limits of an environment">
+    <Section title="Environment limits">
       <p className="muted">{hint}</p>
       <Form
-        submit="Save"
+        submit="Save changes"
         done="Saved."
-        label="Limits of an environment"
+        label="Environment limits"
         reason={reason}
         send={(data) =>
           send({

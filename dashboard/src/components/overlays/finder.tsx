@@ -35,7 +35,7 @@ export function Finder<T extends Entry>(props: FinderProps<T>) {
           <Dialog.Popup
             aria-label={title}
             className={css.finder ?? ''}
-            finalFocus={() => (opener instanceof HTMLElement ? opener : true)}
+            finalFocus={() => (opener instanceof HTMLElement && opener.isConnected ? opener : true)}
           >
             <Autocomplete.Root
               inline

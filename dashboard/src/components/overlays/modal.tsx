@@ -29,7 +29,7 @@ export default function Modal({ title, onClose, children, isFirm = false, opener
           <Dialog.Popup
             className={css.dialog ?? ''}
             initialFocus={() => body.current?.querySelector<HTMLElement>(FIELDS) ?? true}
-            finalFocus={() => (opener instanceof HTMLElement ? opener : true)}
+            finalFocus={() => (opener instanceof HTMLElement && opener.isConnected ? opener : true)}
           >
             <div className={css.head}>
               <Dialog.Title className={css.title ?? ''}>{title}</Dialog.Title>

@@ -173,6 +173,7 @@ function Overlays() {
           <MenuNote>staging</MenuNote>
           <MenuButton onClick={() => say('Restarted.')}>Restart</MenuButton>
           <MenuButton onClick={() => say('Stopped.')}>Stop</MenuButton>
+          <MenuButton onClick={() => setOpen('dialog')}>Rename…</MenuButton>
           <MenuLine />
           <MenuLink to="/design">Settings</MenuLink>
           <MenuLink href="https://example.com/">Open the site</MenuLink>

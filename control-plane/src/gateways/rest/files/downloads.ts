@@ -23,7 +23,7 @@ async function callerOf(ctx: Context, request: FastifyRequest): Promise<Caller> 
   const { cookie } = request.headers
   const from = { address: request.ip, requestId: request.id }
   const who = await authenticateSession(ctx, { cookie }, from)
-  if (!who) throw new AppError('not_found', 'There is no such download, or not for you.')
+  if (!who) throw new AppError('not_found', "Not found, or you don't have access.")
   return who.caller
 }
 

@@ -99,7 +99,7 @@ test('a reader that stays and takes nothing is given up', async () => {
     body.pipe(target)
     await began.promise
     vi.advanceTimersByTime(TRANSFERS.idleMs)
-    expect(String(await failed)).toContain('nobody takes it')
+    expect(String(await failed)).toContain('the receiver stopped reading')
   } finally {
     vi.useRealTimers()
   }

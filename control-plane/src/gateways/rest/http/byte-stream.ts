@@ -46,7 +46,10 @@ export class ByteStream extends Readable {
 /** The timeout equals the one that the transfer behind it gives its reader. */
 const written = (target: NodeJS.WritableStream, piece: Buffer): Promise<void> =>
   new Promise((resolve, reject) => {
-    const late = setTimeout(() => reject(new Error('nobody takes it')), TRANSFERS.idleMs)
+    const late = setTimeout(
+      () => reject(new Error('the receiver stopped reading')),
+      TRANSFERS.idleMs,
+    )
     target.write(piece, (error) => {
       clearTimeout(late)
       if (error) reject(error)

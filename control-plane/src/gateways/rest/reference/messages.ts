@@ -15,7 +15,7 @@ export const ERROR_TEXTS: Record<ErrorCode, ErrorText> = {
   ),
   invalid_cursor: say(
     'The `cursor` is not one that this list gave out: it was changed, cut, or belongs to another list.',
-    'Start at the first page and follow the `next` address of the `Link` header as it stands.',
+    'Start at the first page and follow the `next` address of the `Link` header unchanged.',
   ),
   invalid_header: say(
     'A request header has a form that is not accepted; the detail says which one.',
@@ -78,7 +78,7 @@ export const ERROR_TEXTS: Record<ErrorCode, ErrorText> = {
     'Ask a platform administrator of the installation.',
   ),
   environment_protected: say(
-    'The environment is protected. Whatever their role, only its owner can deploy, change or delete it.',
+    'The environment is protected. Only its owner can deploy, change or delete it.',
     'Ask the `owner` to do it or to remove the protection.',
   ),
   platform_admin_only: say(
@@ -102,7 +102,7 @@ export const ERROR_TEXTS: Record<ErrorCode, ErrorText> = {
     'Sign in with the invited address, or ask for an invitation to yours.',
   ),
   not_found: say(
-    'There is no such thing, it was removed, or it belongs to an organization you are not a member of. These cases are not told apart on purpose.',
+    'It does not exist, it was removed, or it belongs to an organization you are not a member of. The answer is the same on purpose.',
     'Check the id, the address and the organization header. Container logs are read with `berth logs`.',
   ),
   method_not_allowed: say(
@@ -114,7 +114,7 @@ export const ERROR_TEXTS: Record<ErrorCode, ErrorText> = {
     'Leave the header out, or accept `application/json` (logs: `text/plain`, `application/x-ndjson`).',
   ),
   deployment_in_progress: say(
-    'A deployment of the environment is queued or running, whoever started it. `task_id` names it.',
+    'A deployment of the environment is queued or running. `task_id` names it.',
     'Wait for it (`berth deploy --wait` does), or cancel it with `POST /api/tasks/{id}/cancel`.',
   ),
   environment_removing: say(
@@ -241,7 +241,7 @@ export const ERROR_TEXTS: Record<ErrorCode, ErrorText> = {
   ),
   already_invited: say(
     'There is an open invitation for this address.',
-    'Send it again, or withdraw it and invite anew.',
+    'Send it again, or withdraw it and invite again.',
   ),
   last_owner: say(
     'The organization would be left without an owner.',
@@ -249,7 +249,7 @@ export const ERROR_TEXTS: Record<ErrorCode, ErrorText> = {
   ),
   last_platform_admin: say(
     'The installation would be left without a platform administrator.',
-    'Make somebody else one first.',
+    'Make another member one first.',
   ),
   project_deleting: say(
     'The project is being deleted; it disappears with its last environment.',
@@ -302,7 +302,7 @@ export const ERROR_TEXTS: Record<ErrorCode, ErrorText> = {
     'Send JSON with `Content-Type: application/json`.',
   ),
   range_not_satisfiable: say(
-    'The asked byte range lies outside what there is. `Content-Range` has the present length.',
+    'The requested byte range is outside the content. `Content-Range` has the present length.',
     'Ask for a range inside it, or wait until the log has grown.',
   ),
   validation_failed: say(
@@ -348,10 +348,10 @@ export const ERROR_TEXTS: Record<ErrorCode, ErrorText> = {
   ),
   storage_full: say(
     'The control plane has no room left to write. Nothing was changed; reading still works.',
-    'An administrator must free space where its data lies.',
+    'An administrator must free space on the disk of its data.',
   ),
   server_offline: say(
-    'The content lies on a server that is not connected now.',
+    'The content is on a server that is not connected now.',
     'Try again when the server is back; `GET /api/servers/{id}` shows when it was last seen.',
   ),
   transfers_busy: say(

@@ -426,7 +426,7 @@ export const DEPLOYMENTS: Glossary = {
       'The last of several in a row that did not start for the same reason; otherwise the same as `due_at`.',
       '2026-11-15T01:00:00Z',
     ],
-    'ScheduledRun.runs': ['How many due runs this entry stands for.', 1],
+    'ScheduledRun.runs': ['The number of due runs in this entry.', 1],
     'ScheduledRun.task_id': ['The task; null: it did not start.', 805],
     'ScheduledRun.task_status': ['How that task ended, or how far it is; null: none.', 'succeeded'],
 

@@ -244,7 +244,7 @@ export const ENVIRONMENTS: Glossary = {
       'Custom variables: keys with text values. Effective from the first deployment on; values are never returned.',
       { LOG_LEVEL: 'debug' },
     ],
-    'EnvironmentCreate.deploy': ['Whether to deploy it at once.', true],
+    'EnvironmentCreate.deploy': ['Whether to deploy it now.', true],
     'ResetRequest.confirm': ['Repeats the identifier, because the data is deleted.', 'pr-42'],
   },
 }

@@ -1,0 +1,245 @@
+// The components in a real browser: every state on one page without a finding of axe-core in either theme, the keyboard in
+// menus, dialogs and the palette, and what the first page loads.
+import { readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { gzipSync } from 'node:zlib'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { Chromium, type Visitor } from '../fixtures/people/chromium.ts'
+import {
+  ADA,
+  type DashboardContent,
+  makeDashboardContent,
+} from '../fixtures/people/dashboard-content.ts'
+import { missing } from '../fixtures/platform/components.ts'
+import { TestControlPlane } from '../fixtures/platform/control-plane.ts'
+
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+const TAGS = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']
+const FIRST_LOAD = 160_000
+
+async function findings(v: Visitor): Promise<string[]> {
+  await v.page.evaluate(`${axe}; undefined`)
+  const options = JSON.stringify({
+    runOnly: { type: 'tag', values: TAGS },
+    resultTypes: ['violations'],
+  })
+  const { violations } = (await v.page.evaluate(`axe.run(document, ${options})`)) as {
+    violations: { id: string; nodes: { html: string; failureSummary: string }[] }[]
+  }
+  return violations.map(
+    (f) => `${f.id}: ${f.nodes.map((n) => `${n.html} ${n.failureSummary}`).join(' | ')}`,
+  )
+}
+
+describe.skipIf(missing('chromium'))('the components', () => {
+  let chrome: Chromium
+  let content: DashboardContent
+  let visitor: Visitor
+  beforeAll(async () => {
+    chrome = await Chromium.launch()
+    content = await makeDashboardContent()
+    visitor = await chrome.visit(content.platform.cp.url)
+    await visitor.signIn(ADA.email, ADA.password)
+  })
+  afterAll(async () => {
+    await visitor?.close()
+    await content?.close()
+    await chrome?.close()
+  })
+
+  const openDesign = async (v: Visitor) => {
+    await v.goto('/design')
+    await v.heading('Design')
+    await v.page.locator('.u-wrap canvas').last().waitFor()
+  }
+
+  test.each(['light', 'dark'] as const)('all of them in the %s theme', async (theme) => {
+    const v = await chrome.visit(content.platform.cp.url, { theme })
+    await openDesign(v)
+    expect(await findings(v)).toEqual([])
+    await v.page.setViewportSize({ width: 390, height: 844 })
+    expect(await findings(v)).toEqual([])
+    const over = await v.page.evaluate('document.documentElement.scrollWidth - innerWidth')
+    expect(over).toBe(0)
+    expect(v.complaints).toEqual([])
+    await v.close()
+  })
+
+  test('only a control plane in development has the page', async () => {
+    const cp = await TestControlPlane.start('sqlite', { config: { isDevelopment: false } })
+    const v = await chrome.visit(content.platform.cp.url)
+    try {
+      expect((await fetch(`${cp.url}/design`)).status).toBe(404)
+      // an address that the router knows, without the control plane's word
+      await v.page.route('**/design/on', (route) => route.fulfill({ status: 404 }))
+      await v.goto('/design')
+      await v.heading(/^Not found/)
+    } finally {
+      await v.close()
+      await cp.close()
+    }
+  })
+
+  test('a menu by keyboard: arrows, typing ahead, Escape, and the focus returns', async () => {
+    const v = visitor
+    await openDesign(v)
+    const button = v.button('Actions').first()
+    await button.focus()
+    await v.page.keyboard.press('Enter')
+    const menu = v.page.getByRole('menu')
+    await menu.waitFor()
+    expect(await button.getAttribute('aria-expanded')).toBe('true')
+    const focused = () => v.page.evaluate('document.activeElement?.textContent')
+    await v.page.keyboard.press('ArrowDown')
+    await v.page.getByRole('menuitem', { name: 'Stop' }).waitFor()
+    await v.page.keyboard.type('set')
+    await expect.poll(focused).toBe('Settings')
+    await v.page.keyboard.press('Escape')
+    await menu.waitFor({ state: 'detached' })
+    await expect.poll(focused).toBe('Actions')
+    // the button that opened it closes it
+    await button.click()
+    await menu.waitFor()
+    await button.click()
+    await menu.waitFor({ state: 'detached' })
+    await button.click()
+    await v.page.getByRole('menuitem', { name: 'Restart' }).click()
+    await v.text('Restarted.').waitFor()
+    expect(v.complaints.splice(0)).toEqual([])
+  })
+
+  test('a dialog keeps the focus and what was typed, and gives the focus back', async () => {
+    const v = visitor
+    await openDesign(v)
+    await v.button('Open dialog').first().click()
+    const dialog = v.page.getByRole('dialog', { name: 'Rename project' })
+    const field = dialog.getByLabel('Name')
+    await expect.poll(() => field.evaluate('node => node === document.activeElement')).toBe(true)
+    expect(await findings(v)).toEqual([])
+    await field.fill('store')
+    await v.page.mouse.click(5, 5)
+    expect(await field.inputValue()).toBe('store')
+    for (let presses = 0; presses < 5; presses++) await v.page.keyboard.press('Tab')
+    expect(await dialog.evaluate('node => node.contains(document.activeElement)')).toBe(true)
+    await v.page.keyboard.press('Escape')
+    await dialog.waitFor({ state: 'detached' })
+    await expect
+      .poll(() => v.page.evaluate('document.activeElement?.textContent'))
+      .toBe('Open dialog')
+    // from a menu, whose button would like the focus back
+    await v.button('Actions').first().click()
+    await v.page.getByRole('menuitem', { name: 'Rename…' }).click()
+    await expect.poll(() => field.evaluate('node => node === document.activeElement')).toBe(true)
+    await v.page.keyboard.type('x')
+    expect(await field.inputValue()).toContain('x')
+    await v.page.keyboard.press('Escape')
+    await dialog.waitFor({ state: 'detached' })
+    expect(v.complaints.splice(0)).toEqual([])
+  })
+
+  test('a notice is announced and can be dismissed; a tip appears with the focus', async () => {
+    const v = visitor
+    await openDesign(v)
+    await v.button('Show toast').first().click()
+    const region = v.page.locator('[aria-live="polite"]', { hasText: 'Saved.' })
+    await region.waitFor()
+    await v.button('Dismiss').click()
+    await v.text('Saved.').waitFor({ state: 'detached' })
+    await v.button('Show toast').first().focus()
+    await v.page.keyboard.press('Tab')
+    await v.text('Copies the address').waitFor()
+    await v.page.keyboard.press('Escape')
+    await v.text('Copies the address').waitFor({ state: 'detached' })
+    expect(v.complaints.splice(0)).toEqual([])
+  })
+
+  test('a chart has a table, and tabs change with the arrows', async () => {
+    const v = visitor
+    await openDesign(v)
+    await v.page.getByText('Show as table: Requests in light').click()
+    const table = v.page.getByRole('table', { name: 'Requests in light' })
+    await table.getByRole('columnheader', { name: '5xx' }).waitFor()
+    expect(await table.getByRole('row').count()).toBe(61)
+    await v.page.getByRole('tab', { name: 'Hour' }).first().focus()
+    await v.page.keyboard.press('ArrowRight')
+    await v.page.keyboard.press('Enter')
+    await v.text('The last day.').first().waitFor()
+    expect(v.complaints.splice(0)).toEqual([])
+  })
+
+  test('an error appears at its field, which gets the focus', async () => {
+    const v = visitor
+    await openDesign(v)
+    const form = v.page.getByRole('form', { name: 'Example in light' })
+    await form.getByLabel('Password', { exact: true }).fill('secret')
+    await form.getByRole('button', { name: 'Save changes' }).click()
+    await form.getByText('Use at most 63 characters.').waitFor()
+    const name = form.getByLabel('Name')
+    await expect.poll(() => name.evaluate('node => node === document.activeElement')).toBe(true)
+    expect(await form.getByLabel('Password', { exact: true }).inputValue()).toBe('secret')
+    expect(v.complaints.splice(0)).toEqual([])
+  })
+
+  test('the palette by keyboard', async () => {
+    const v = visitor
+    await v.goto('/')
+    await v.heading('Projects')
+    await v.page.keyboard.press('Control+k')
+    const box = v.page.getByRole('combobox')
+    await box.waitFor()
+    expect(await findings(v)).toEqual([])
+    await box.fill('servers')
+    await v.page.getByRole('option', { name: /^Servers/ }).waitFor()
+    await v.page.keyboard.press('Enter')
+    await v.heading('Servers')
+    expect(await v.page.getByRole('dialog').count()).toBe(0)
+    await v.page.keyboard.press('Control+k')
+    await box.fill('no such page anywhere')
+    await v.text('No results').waitFor()
+    await v.page.keyboard.press('Escape')
+    await box.waitFor({ state: 'detached' })
+    expect(v.complaints.splice(0)).toEqual([])
+  })
+
+  test('on a phone the navigation is at the bottom, large enough for a thumb', async () => {
+    const v = await chrome.visit(content.platform.cp.url, { width: 390, height: 844 })
+    await v.signIn(ADA.email, ADA.password)
+    const nav = v.page.getByRole('navigation', { name: 'Main' })
+    const box = await nav.boundingBox()
+    expect((box?.y ?? 0) + (box?.height ?? 0)).toBe(844)
+    for (const link of await nav.getByRole('link').all()) {
+      expect((await link.boundingBox())?.height).toBeGreaterThanOrEqual(44)
+    }
+    await nav.getByRole('link', { name: 'Servers' }).click()
+    await v.heading('Servers')
+    for (const name of ['Search', /^Account of/, /^Organization:/]) {
+      const at = await v.button(name).boundingBox()
+      expect(at?.height ?? 0, String(name)).toBeGreaterThanOrEqual(32)
+      expect((at?.x ?? 0) + (at?.width ?? 0), String(name)).toBeLessThanOrEqual(390)
+    }
+    expect(v.complaints).toEqual([])
+    await v.close()
+  })
+
+  test('the first page loads at most 160 kB of scripts, and its font before the text', async () => {
+    const v = await chrome.visit(content.platform.cp.url)
+    await v.signIn(ADA.email, ADA.password)
+    const scripts = new Map<string, Promise<Buffer>>()
+    const fonts: string[] = []
+    v.page.on('response', (response) => {
+      const kind = response.request().resourceType()
+      if (kind === 'script') scripts.set(response.url(), response.body())
+      if (kind === 'font') fonts.push(new URL(response.url()).pathname)
+    })
+    await v.goto('/')
+    await v.heading('Projects')
+    await v.page.waitForLoadState('networkidle')
+    const bodies = await Promise.all(scripts.values())
+    const weight = bodies.reduce((all, body) => all + gzipSync(body, { level: 9 }).length, 0)
+    expect(weight).toBeGreaterThan(90_000)
+    expect(weight).toBeLessThanOrEqual(FIRST_LOAD)
+    expect(fonts).toEqual([expect.stringMatching(/^\/assets\/geist-latin-[\w-]+\.woff2$/)])
+    expect(await v.page.evaluate("document.fonts.check('14px Geist')")).toBe(true)
+    await v.close()
+  })
+})
