@@ -1,4 +1,4 @@
-// `npm run screenshots`: every page in both themes at 1280 px, and some at 320 px. The four that the README shows are
+// `npm run screenshots`: every page in both themes at 1280×800, 1440×900 and 390×844. The four that the README shows are
 // in docs/screenshots; all of them are written to .data/screenshots, which git ignores.
 import { copyFileSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -16,22 +16,15 @@ const out = join(root, '.data', 'screenshots')
 const kept = join(root, 'docs', 'screenshots')
 /** The pages that the README shows, with their file names. */
 const KEPT = {
-  'project-light': 'project',
-  'task-failed-dark': 'deployment',
-  'environment-variables-light': 'variables',
-  'projects-dark': 'projects',
+  'project-light-1280': 'project',
+  'task-failed-dark-1280': 'deployment',
+  'environment-variables-light-1280': 'variables',
+  'projects-dark-1280': 'projects',
 } as const
-const NARROW = [
-  'projects',
-  'project',
-  'project-variables',
-  'environment',
-  'environment-variables',
-  'servers',
-  'server',
-  'task',
-  'task-failed',
-  'task-succeeded',
+const SIZES = [
+  { width: 1_280, height: 800 },
+  { width: 1_440, height: 900 },
+  { width: 390, height: 844 },
 ]
 const FULL = { fullPage: true } as const
 
@@ -43,10 +36,9 @@ async function look(
   only: string[],
 ): Promise<void> {
   const visitor = await chrome.visit(content.platform.cp.url, o)
-  const suffix = `${o.theme}${o.width === 320 ? '-320' : ''}`
+  const suffix = `${o.theme}-${o.width}`
   await visitor.signIn(ADA.email, ADA.password)
-  for (const [name, path] of Object.entries(content.pages)) {
-    if (o.width === 320 && !NARROW.includes(name)) continue
+  for (const [name, path] of Object.entries({ ...content.pages, design: '/design' })) {
     if (only.length > 0 && !only.includes(name)) continue
     if (name === 'server') await content.measure()
     await visitor.goto(path)
@@ -85,8 +77,7 @@ const chrome = await Chromium.launch()
 const content = await makeDashboardContent({ pace: 300, minutes: 1_440 })
 try {
   for (const theme of ['light', 'dark'] as const) {
-    await look(chrome, content, { theme }, only)
-    await look(chrome, content, { theme, width: 320, height: 640 }, only)
+    for (const size of SIZES) await look(chrome, content, { theme, ...size }, only)
     if (only.length === 0) await lookFromOutside(chrome, theme)
   }
   for (const [from, to] of Object.entries(KEPT)) {

@@ -42,7 +42,7 @@ export function LiveBadge() {
       data-tip={state === 'live' ? 'Live: changes appear at once' : undefined}
     >
       <Icon name={isLost ? 'hollow' : 'dot'} size={12} />
-      <span className={css.word}>{word}</span>
+      <span className={isLost ? css.word : css.quiet}>{word}</span>
     </span>
   )
 }
