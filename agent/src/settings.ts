@@ -68,7 +68,10 @@ interface ProxySettings {
   tls?: 'internal' | `https://${string}`
   /** `system`: the distribution's Caddy, although one ships with this agent. */
   caddy?: 'system'
-  /** Caddy writes a line for each request; it costs an eighth of the requests that the processor could serve. */
+  /**
+   * Caddy writes a line for each request, of which metrics are made; it costs an eighth of the requests that the processor
+   * could serve.
+   */
   accessLog?: true
   /** False: another program keeps edge and Caddy running (units of the service manager, a test without routes). */
   managed?: boolean
@@ -152,7 +155,7 @@ function readProxy(env: NodeJS.ProcessEnv): ProxySettings {
     dnsPort,
     ...readAuthority(env.BERTH_PROXY_TLS),
     ...(env.BERTH_PROXY_CADDY === 'system' ? { caddy: 'system' as const } : {}),
-    ...(env.BERTH_PROXY_ACCESS_LOG === 'on' ? { accessLog: true as const } : {}),
+    ...(env.BERTH_PROXY_ACCESS_LOG === 'off' ? {} : { accessLog: true as const }),
     managed: env.BERTH_PROXY !== 'off',
   }
 }
@@ -209,7 +212,7 @@ export const settingsEnvironment = (s: AgentSettings): Record<string, string> =>
   BERTH_EDGE_DNS_PORT: String(s.proxy.dnsPort),
   ...(s.proxy.tls ? { BERTH_PROXY_TLS: s.proxy.tls } : {}),
   ...(s.proxy.caddy ? { BERTH_PROXY_CADDY: s.proxy.caddy } : {}),
-  ...(s.proxy.accessLog ? { BERTH_PROXY_ACCESS_LOG: 'on' } : {}),
+  ...(s.proxy.accessLog ? {} : { BERTH_PROXY_ACCESS_LOG: 'off' }),
   ...(s.proxy.managed === false ? { BERTH_PROXY: 'off' } : {}),
   BERTH_SSH: s.ssh.mode,
   BERTH_SSH_DIR: s.ssh.dir,

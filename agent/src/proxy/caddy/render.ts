@@ -165,12 +165,15 @@ function renderServer(input: RenderInput, scheme: 'http' | 'https', listen: stri
 const byLongestPath = (a: PlacedRoute, b: PlacedRoute): number =>
   a.host === b.host ? b.path.length - a.path.length : a.host < b.host ? -1 : 1
 
-/** For the agent's probe: identified by its secret, it needs no password, and the answer names the upstream. */
+/**
+ * For the agent's probe: identified by its secret, it needs no password, and the answer names the upstream. It is not a
+ * visitor's request, so the access log leaves it out (versions of Caddy name that variable differently).
+ */
 const probeRoute = ({ keys }: RenderInput, scheme: string): Json => ({
   '@id': `${scheme}.probe`,
   match: [{ header: { 'X-Berth-Probe': [keys.probe] } }],
   handle: [
-    { handler: 'vars', berth_probe: '1' },
+    { handler: 'vars', berth_probe: '1', log_skip: true, skip_log: true },
     {
       handler: 'headers',
       response: {
