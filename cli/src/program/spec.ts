@@ -113,7 +113,16 @@ export const GROUPS: Readonly<Record<string, GroupSpec>> = {
 /** The commands of `berth help`, by what a user wants to do. */
 export const HELP_GROUPS: Readonly<Record<string, readonly string[]>> = {
   Deploy: ['up', 'deploy', 'rollback', 'restart', 'stop', 'start', 'open'],
-  'See what happened': ['diagnose', 'tasks', 'logs', 'events', 'actions', 'artifacts', 'notify'],
+  'See what happened': [
+    'diagnose',
+    'tasks',
+    'logs',
+    'metrics',
+    'events',
+    'actions',
+    'artifacts',
+    'notify',
+  ],
   'Reach what runs': ['ssh', 'forward', 'copy'],
   'Projects and environments': [
     'projects',
