@@ -142,8 +142,7 @@ describe.skipIf(missing('chromium'))('the dashboard in a browser', () => {
 
     await v.link('Settings').click()
     await v.page.getByLabel('Protected', { exact: true }).check()
-    const protection = v.page.getByRole('form', { name: 'Owner and protection' })
-    await protection.getByRole('button', { name: 'Save' }).click()
+    await v.button('Save changes').click()
     await v.text('Remove protection and save first.').waitFor()
     expect(await v.button('Reset environment').count()).toBe(0)
 
@@ -208,17 +207,17 @@ describe.skipIf(missing('chromium'))('the dashboard in a browser', () => {
     test('a connection that is cut is said, and what happened meanwhile is there afterwards', async () => {
       const v = await signedIn()
       await open(v)
-      await v.text('Nothing was deployed yet.').waitFor()
+      await v.text('Nothing deployed yet').waitFor()
       await v.context.setOffline(true)
       await v.text('Not live, reconnecting').waitFor()
       const { body } = await p.deploy(environmentId)
       await p.settled(body.id)
       await v.context.setOffline(false)
-      await v.link(`Deployment ${body.id}`).waitFor()
+      await v.link(new RegExp(`^Deployment ${body.id} succeeded`)).waitFor()
       await v.text('Not live, reconnecting').waitFor({ state: 'detached' })
       await p.restartControlPlane()
       const again = (await p.deploy(environmentId)).body
-      await v.link(`Deployment ${again.id}`).waitFor()
+      await v.link(new RegExp(`^Deployment ${again.id} `)).waitFor()
       await v.text('Not live, reconnecting').waitFor({ state: 'detached' })
     })
 
@@ -309,16 +308,18 @@ describe.skipIf(missing('chromium'))('the dashboard in a browser', () => {
       }
       const v = await signedIn()
       await open(v)
-      const choose = async (what: string, verb: string) => {
-        await v.button(`Restart, stop or start ${what}`).click()
-        await v.page.getByRole('menuitem', { name: `${verb} ${what}`, exact: true }).click()
-        await v.page.getByRole('dialog').getByRole('button', { name: verb, exact: true }).click()
-      }
-      await choose('worker', 'Stop')
+      const confirm = (verb: string) =>
+        v.page.getByRole('dialog').getByRole('button', { name: verb, exact: true }).click()
+      await v.button('Restart, stop or start worker').click()
+      await v.page.getByRole('menuitem', { name: 'Stop worker' }).click()
+      await confirm('Stop')
       await v.text(/^worker is stopped by Ada at /).waitFor()
-      await choose('staging', 'Stop')
+      await v.button('More actions for staging').click()
+      await v.page.getByRole('menuitem', { name: 'Stop staging' }).click()
+      await confirm('Stop')
       await v.text(/^Stopped by Ada at /).waitFor()
-      await choose('staging', 'Start')
+      await v.button('Start').click()
+      await confirm('Start')
       await v.text(/^Stopped by Ada at /).waitFor({ state: 'detached' })
       expect(kinds).toEqual(['lifecycle', 'lifecycle', 'lifecycle'])
     })

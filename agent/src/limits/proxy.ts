@@ -1,6 +1,6 @@
 // Limits of the proxy, and of the steps that route to a new version. Every number has its reason; times are in
 // milliseconds, sizes in bytes.
-import { HOUR, MINUTE, MiB, SECOND } from '@berth/shared/units'
+import { HOUR, KiB, MINUTE, MiB, SECOND } from '@berth/shared/units'
 
 /** The edge and Caddy on one server. */
 export const PROXY = {
@@ -78,6 +78,18 @@ export const PROXY = {
   retryAfterSeconds: 5,
   portFrom: 30_000,
   portTo: 32_000,
+} as const
+
+/** Reading of the access log. */
+export const REQUEST_LOG = {
+  everyMs: 5 * SECOND,
+  chunkBytes: 256 * KiB,
+  /** A longer line is not counted; a hostname, a status and two times need a few hundred bytes. */
+  lineBytes: 64 * KiB,
+  /** Of one round: more than Caddy can write until the next one. */
+  bytesPerRound: 64 * MiB,
+  /** Caddy writes a line this long after its time at the latest. */
+  settleMs: 2 * SECOND,
 } as const
 
 /** Steps of both recipes that move requests to a version. */

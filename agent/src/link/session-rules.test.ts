@@ -129,7 +129,8 @@ test("heartbeats keep the server's interval, also a changed one", () => {
     case: 'heartbeatAck',
     value: { n: 1n, nextInterval: durationFromMs(4_000) },
   })
-  const { state } = play([[10_100, ack]], first.state)
+  const { state, effects } = play([[10_100, ack]], first.state)
+  expect(effects).toEqual([{ do: 'beaten', n: 1n }])
   expect([state.heartbeatMs, state.heartbeatAt]).toEqual([4_000, 14_100])
   expect(nextTickAt(state)).toBe(14_100)
 })

@@ -56,6 +56,8 @@ export type Effect =
   | { do: 'activate' }
   | { do: 'ack'; seq: bigint }
   | { do: 'heartbeat'; n: bigint }
+  /** The control plane has stored what the heartbeat brought. */
+  | { do: 'beaten'; n: bigint }
   | { do: 'edge'; settings: EdgeSettings }
   | { do: 'settings'; settings: ServerSettings }
   | { do: 'trust'; bundle: TrustBundle }
@@ -168,7 +170,10 @@ function receive(s: SessionState, message: ServerMessage, now: number): Step {
     case 'heartbeatAck': {
       const heartbeatMs = interval(msg.value.nextInterval) ?? s.heartbeatMs
       const heartbeatAt = Math.min(s.heartbeatAt, now + heartbeatMs)
-      return { state: { ...s, heartbeatMs, heartbeatAt }, effects: [] }
+      return {
+        state: { ...s, heartbeatMs, heartbeatAt },
+        effects: [{ do: 'beaten', n: msg.value.n }],
+      }
     }
     case 'assignments':
       return assignments(s, msg.value, now)

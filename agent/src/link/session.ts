@@ -21,7 +21,7 @@ import {
   type Welcome,
 } from '@berth/shared/wire'
 import { create, type MessageInitShape } from '@bufbuild/protobuf'
-import { durationFromMs, timestampDate, timestampFromMs } from '@bufbuild/protobuf/wkt'
+import { durationFromMs, timestampDate, timestampFromMs, timestampMs } from '@bufbuild/protobuf/wkt'
 import type { ClientDuplexStream } from '@grpc/grpc-js'
 import type { AttemptManager } from '../attempts/attempt-manager.ts'
 import type { Spools } from '../attempts/spools.ts'
@@ -100,6 +100,8 @@ export class Session {
   #observed: ObservedSender | undefined
   #welcome: Welcome | undefined
   #renewing = false
+  /** The heartbeat that brought counts of requests, and their end. */
+  #reported: { n: bigint; until: number } | undefined
   #stopLooking: () => void
   #closed = false
 
@@ -239,6 +241,9 @@ export class Session {
       case 'heartbeat':
         this.#beat(effect.n)
         break
+      case 'beaten':
+        this.#noteBeaten(effect.n)
+        break
       case 'trust':
         this.#installTrust(effect.bundle)
         break
@@ -308,18 +313,26 @@ export class Session {
   #beat(n: bigint): void {
     const { journal, manager, host, clock } = this.#o
     journal.ping()
+    const usage = host.takeUsage()
+    if (usage?.requestsUntil) this.#reported = { n, until: timestampMs(usage.requestsUntil) }
     const value = {
       n,
       agentTime: timestampFromMs(clock.now()),
       liveAttemptIds: manager.liveIds(),
       ...host.pulse(),
-      ...optional('usage', host.takeUsage()),
+      ...optional('usage', usage),
     }
     this.#send(message({ case: 'heartbeat', value }))
     if (host.takeChanged()) {
       this.#send(message({ case: 'observed', value: { last: true, host: host.info() } }))
     }
     this.#renewIfDue()
+  }
+
+  #noteBeaten(n: bigint): void {
+    if (this.#reported?.n !== n) return
+    this.#o.host.requests.stored(this.#reported.until)
+    this.#reported = undefined
   }
 
   #renewIfDue(): void {

@@ -37,7 +37,7 @@ import {
 import { containerPart, processPart } from './health-parts.ts'
 import type { HealthWatch, WatchedPart } from './health-watch.ts'
 import type { Observations } from './observations.ts'
-import type { UsageMeter } from './usage-meter.ts'
+import type { ServicePid, UsageMeter } from './usage-meter.ts'
 
 interface DriftOptions {
   settings: AgentSettings
@@ -152,12 +152,12 @@ export class DriftWatch {
     const { engine, now } = this.#o
     const stopped = ledger.listStopped(stored.environmentId)
     const views = new Map<string, ServiceView[]>()
-    const pids: number[] = []
+    const pids: ServicePid[] = []
     const parts: WatchedPart[] = []
     for (const expected of plan.services) {
       const { service, container, replica = 1 } = expected
       const seen = await inspectContainer(engine, container)
-      if (seen?.pid !== undefined) pids.push(seen.pid)
+      if (seen?.pid !== undefined) pids.push({ service, pid: seen.pid })
       const ofService = views.get(service) ?? []
       views.set(service, ofService)
       if (seen && stopped.has(service)) {
@@ -227,7 +227,7 @@ export class DriftWatch {
   ): ServiceView[] | undefined {
     const rows = ledger.listProcesses(environmentId).filter(({ state }) => state === 'serving')
     const views: ServiceView[] = []
-    const pids: number[] = []
+    const pids: ServicePid[] = []
     const parts: WatchedPart[] = []
     const stopped = ledger.listStopped(environmentId)
     let isEarly = false
@@ -256,7 +256,7 @@ export class DriftWatch {
         isEarly = true
       }
       const at = this.#o.now()
-      if (state && state.pid > 0) pids.push(state.pid)
+      if (state && state.pid > 0) pids.push({ service: name, pid: state.pid })
       if (seen && state) {
         const isUnsteady =
           seen.condition === 'waiting' || this.#isYoung(Date.parse(state.startedAt))

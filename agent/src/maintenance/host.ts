@@ -4,13 +4,14 @@ import { existsSync, readdirSync, readFileSync, statfsSync, statSync } from 'nod
 import { arch, availableParallelism, hostname, totalmem } from 'node:os'
 import { join } from 'node:path'
 import { DAEMON } from '@berth/shared'
-import { timestampFromDate } from '@bufbuild/protobuf/wkt'
+import { timestampFromDate, timestampFromMs } from '@bufbuild/protobuf/wkt'
 import { Ledger, ledgerFile } from '../journal/ledger.ts'
 import { describeError, type Log } from '../log.ts'
 import { type HostPart, isDockerUp, lookAtParts } from '../machine/host-parts.ts'
 import { readBootId } from '../machine/process/processes.ts'
 import { readServerSettings } from '../machine/server-settings.ts'
 import { openEdge } from '../proxy/client.ts'
+import { RequestMeter } from '../proxy/requests/request-meter.ts'
 import type { AgentSettings } from '../settings.ts'
 import { UsageMeter } from './usage-meter.ts'
 
@@ -36,6 +37,8 @@ export class Host {
   #ssh: SshState | undefined
   /** Measures the usage of this server and its environments. */
   readonly usage: UsageMeter
+  /** Counts what the proxy answered. */
+  readonly requests: RequestMeter
   /** Undefined: not known yet. */
   #isExclusive: boolean | undefined
 
@@ -43,6 +46,7 @@ export class Host {
     this.#settings = settings
     this.#log = log
     this.usage = new UsageMeter(settings.stateDir, () => readDiskUse(settings))
+    this.requests = new RequestMeter(settings, log)
   }
 
   /** The first probe; later ones run on a timer. */
@@ -51,10 +55,12 @@ export class Host {
     this.#changed = false
     this.#timer = setInterval(() => void this.look(), DAEMON.factsMs)
     this.#timer.unref()
+    this.requests.open()
   }
 
   close(): void {
     clearInterval(this.#timer)
+    this.requests.close()
   }
 
   info() {
@@ -120,6 +126,32 @@ export class Host {
         diskBytes: BigInt(of.diskBytes),
         memoryBytes: BigInt(of.memoryBytes),
         cpuPermille: of.cpuPermille,
+        services: of.services.map(({ name, memoryBytes, cpuPermille }) => ({
+          name,
+          memoryBytes: BigInt(memoryBytes),
+          cpuPermille,
+        })),
+      })),
+      ...this.#countRequests(),
+    }
+  }
+
+  #countRequests() {
+    const whole = this.requests.whole()
+    if (!whole) return {}
+    return {
+      requestsUntil: timestampFromMs(whole.until),
+      requestMinutes: whole.minutes.map(({ minute, counts }) => ({
+        minute: timestampFromMs(minute),
+        environments: Object.entries(counts).map(([environmentId, of]) => ({
+          environmentId: Number(environmentId),
+          requests: of.requests,
+          status2xx: of.statuses[0],
+          status3xx: of.statuses[1],
+          status4xx: of.statuses[2],
+          status5xx: of.statuses[3],
+          latencies: of.latencies,
+        })),
       })),
     }
   }

@@ -14,11 +14,25 @@ import {
   readMemory,
 } from '../machine/usage.ts'
 
-interface EnvironmentUse {
-  environmentId: number
-  diskBytes: number
+interface Use {
   memoryBytes: number
   cpuPermille: number
+}
+
+interface ServiceUse extends Use {
+  name: string
+}
+
+interface EnvironmentUse extends Use {
+  environmentId: number
+  diskBytes: number
+  services: ServiceUse[]
+}
+
+/** A process whose control group is a service's, or one replica's. */
+export interface ServicePid {
+  service: string
+  pid: number
 }
 
 interface HostUse {
@@ -42,7 +56,7 @@ export class UsageMeter {
   readonly #folder: string
   /** Bytes on disk by environment, as of the last measurement. */
   readonly #disk: () => Map<number, number>
-  readonly #pids = new Map<number, number[]>()
+  readonly #pids = new Map<number, ServicePid[]>()
   readonly #watched = new Map<number, Watched>()
   #ticks = readCpuTicks()
   #takenAt = performance.now() - USAGE.everyMs
@@ -53,7 +67,7 @@ export class UsageMeter {
   }
 
   /** The running pids of an environment at its last check; none: nothing runs. */
-  notePids(environmentId: number, pids: number[]): void {
+  notePids(environmentId: number, pids: ServicePid[]): void {
     if (pids.length > 0) this.#pids.set(environmentId, pids)
     else this.#pids.delete(environmentId)
   }
@@ -88,21 +102,29 @@ export class UsageMeter {
 
   #environments(now: number): EnvironmentUse[] {
     const disk = this.#disk()
-    const live = new Set([...this.#pids.values()].flat())
+    const live = new Set([...this.#pids.values()].flat().map(({ pid }) => pid))
     for (const pid of this.#watched.keys()) if (!live.has(pid)) this.#watched.delete(pid)
     const found = [...new Set([...this.#pids.keys(), ...disk.keys()])].map((environmentId) => {
-      const uses = (this.#pids.get(environmentId) ?? []).map((pid) => this.#look(pid, now))
+      const services = this.#services(environmentId, now)
       return {
         environmentId,
         diskBytes: disk.get(environmentId) ?? 0,
-        memoryBytes: uses.reduce((sum, { memoryBytes }) => sum + memoryBytes, 0),
-        cpuPermille: uses.reduce((sum, use) => sum + use.cpuPermille, 0),
+        ...sum(services),
+        services: services.slice(0, USAGE.services),
       }
     })
     return found.sort((a, b) => b.memoryBytes - a.memoryBytes).slice(0, USAGE.environments)
   }
 
-  #look(pid: number, now: number): Pick<EnvironmentUse, 'memoryBytes' | 'cpuPermille'> {
+  #services(environmentId: number, now: number): ServiceUse[] {
+    const uses = new Map<string, Use[]>()
+    for (const { service, pid } of this.#pids.get(environmentId) ?? []) {
+      uses.set(service, [...(uses.get(service) ?? []), this.#look(pid, now)])
+    }
+    return [...uses].map(([name, of]) => ({ name, ...sum(of) }))
+  }
+
+  #look(pid: number, now: number): Use {
     const before = this.#watched.get(pid)
     const group = before?.group ?? findGroup(pid)
     const cpuMs = readGroupCpu(group)
@@ -112,3 +134,8 @@ export class UsageMeter {
     return { memoryBytes, cpuPermille: Math.max(0, Math.round(share)) }
   }
 }
+
+const sum = (uses: Use[]): Use => ({
+  memoryBytes: uses.reduce((all, { memoryBytes }) => all + memoryBytes, 0),
+  cpuPermille: uses.reduce((all, { cpuPermille }) => all + cpuPermille, 0),
+})

@@ -219,6 +219,13 @@ export const DEPLOYMENTS: readonly CommandSpec[] = [
     load: async () => (await import('../commands/deployments/diagnose.ts')).diagnose,
   },
   {
+    path: 'metrics',
+    summary: 'Show processor, memory, requests and response times of an environment',
+    flags: [{ flags: '--range <range>', summary: 'hour, day or week (default hour)' }],
+    examples: ['berth metrics -e pr-42', 'berth metrics -e staging --range week --json'],
+    load: async () => (await import('../commands/environments/metrics.ts')).metrics,
+  },
+  {
     path: 'logs',
     summary: 'Print the output of the services of an environment',
     flags: [

@@ -118,6 +118,7 @@ export const HELP_GROUPS: Readonly<Record<string, readonly string[]>> = {
     'tasks',
     'logs',
     'requests',
+    'metrics',
     'events',
     'actions',
     'artifacts',

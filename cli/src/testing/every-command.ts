@@ -489,6 +489,15 @@ export const ROWS: Record<string, Row> = {
     changes: 'POST /api/servers/2/ssh',
     exits: [[2, [...HERE, '--server', 'fra-1', '--public-key', '/nonexistent']]],
   },
+  metrics: {
+    args: HERE,
+    pipe: /^processor\t3\.5%\nmemory\t268 MB\nrequests\t1204\n/,
+    shown: /Requests +1,204 in the last hour/,
+    exits: [
+      [0, [...HERE, '--range', 'week']],
+      [2, [...HERE, '--range', 'year']],
+    ],
+  },
   diagnose: {
     args: HERE,
     pipe: /^No deployment of pr-42 has failed\.\n$/,

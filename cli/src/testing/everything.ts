@@ -1,7 +1,7 @@
 // A peer that answers every request the client can send, for tests that go through all commands.
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { Artifact, Diagnostics } from '@berth/shared/api'
+import { Artifact, Diagnostics, EnvironmentMetrics } from '@berth/shared/api'
 import { temporaryFolder } from './berth.ts'
 import { startInstallation } from './installation.ts'
 import type { Peer } from './peer.ts'
@@ -123,8 +123,30 @@ function scriptEnvironment(peer: Peer): void {
     superseded_by: null,
   })
   peer.script(`GET ${path}/diagnostics`, { json: nothing })
+  peer.script(`GET ${path}/metrics`, { json: METRICS })
   peer.script(`PUT ${path}/watch`, { json: { watching: true } })
 }
+
+const METRICS = EnvironmentMetrics.parse({
+  range: 'hour',
+  step_seconds: 60,
+  latest: {
+    at: '2026-11-15T09:14:00Z',
+    cpu_percent: 3.5,
+    memory_bytes: 268_435_456,
+    services: [{ name: 'web', cpu_percent: 3.5, memory_bytes: 268_435_456 }],
+  },
+  totals: {
+    requests: 1_204,
+    status_2xx: 1_180,
+    status_3xx: 12,
+    status_4xx: 10,
+    status_5xx: 2,
+    p50_ms: 18,
+    p95_ms: 140,
+  },
+  points: [],
+})
 
 /** 'hello\n', as an action left it. */
 const ARTIFACT = Artifact.parse({

@@ -148,7 +148,14 @@ export const environment = (more: object = {}): Environment =>
     locked_by: null,
     variables_changed: false,
     services: [
-      { name: 'web', url: 'https://pr-42.shop.example.com', status: 'running', replicas: null },
+      {
+        name: 'web',
+        url: 'https://pr-42.shop.example.com',
+        status: 'running',
+        replicas: null,
+        restarts: 0,
+        image: null,
+      },
     ],
     last_task: { id: 812, status: 'succeeded', finished_at: '2026-11-15T09:14:06Z' },
     deployed: {

@@ -40,6 +40,7 @@ export interface Schema {
   browserSessions: BrowserSessionsTable
   deliveries: DeliveriesTable
   deviceLogins: DeviceLoginsTable
+  environmentMetrics: EnvironmentMetricsTable
   environmentWatchers: EnvironmentWatchersTable
   environments: EnvironmentsTable
   events: EventsTable
@@ -430,6 +431,27 @@ export interface DeviceLoginsTable {
   polledAt: number | null
   createdAt: number
   expiresAt: number
+}
+
+export interface EnvironmentMetricsTable {
+  environmentId: number
+  /** Whose steps it has. */
+  span: 'hour' | 'day' | 'week'
+  /** The step, counted from 1970, modulo the length of the ring. */
+  slot: number
+  /** When this step began. */
+  at: number
+  /** Processor and memory are averages of so many measurements. */
+  samples: number
+  cpuPermille: number
+  memoryBytes: number
+  requests: number
+  status2xx: number
+  status3xx: number
+  status4xx: number
+  status5xx: number
+  /** Counts by LATENCY_BOUNDS_MS, separated by spaces. */
+  latencies: string
 }
 
 export interface EnvironmentWatchersTable {
@@ -999,6 +1021,8 @@ export interface ServerUsageTable {
   proxyOk: Flag
   /** JSON of store/servers/usage.ts EnvironmentUsage[]. */
   environments: string
+  /** Requests before this time are counted; null: the server keeps no access log. */
+  requestsUntil: number | null
 }
 
 export interface ServersTable {

@@ -81,6 +81,10 @@ export const Environment = z.object({
       status: z.enum(SERVICE_STATES),
       /** Null: it has one, or the server has not counted them. */
       replicas: z.object({ wanted: z.int(), running: z.int() }).nullable().default(null),
+      /** How often it ended by itself and was started again, since it was deployed. */
+      restarts: z.int().default(0),
+      /** As the service file names it; null: built from the repository, or not a container. */
+      image: z.string().nullable().default(null),
     }),
   ),
   last_task: z
@@ -158,3 +162,60 @@ export const TaskCreate = z.strictObject({
   message: z.string().trim().max(500).nullable().optional(),
 })
 export type TaskCreate = z.infer<typeof TaskCreate>
+
+const METRIC_RANGES = ['hour', 'day', 'week'] as const
+
+/** Processor, memory and requests in steps of a range. */
+export const EnvironmentMetricsQuery = z.object({
+  /** `hour`: a point per minute; `day`: per ten minutes; `week`: per hour. */
+  range: z.enum(METRIC_RANGES).optional(),
+})
+
+const RequestCounts = {
+  requests: z.int(),
+  status_2xx: z.int(),
+  status_3xx: z.int(),
+  status_4xx: z.int(),
+  status_5xx: z.int(),
+  /** Null: without requests. */
+  p50_ms: z.int().nullable(),
+  p95_ms: z.int().nullable(),
+}
+
+const Use = {
+  /** Of one processor: 200 is two of them. */
+  cpu_percent: z.number(),
+  memory_bytes: z.int(),
+}
+
+export const EnvironmentMetrics = z.object({
+  range: z.enum(METRIC_RANGES),
+  step_seconds: z.int(),
+  /** Null: its server reported nothing about it lately. */
+  latest: z
+    .object({
+      at: Time,
+      ...Use,
+      services: z.array(z.object({ name: z.string(), ...Use })),
+    })
+    .nullable(),
+  /** Of the whole range; null: requests are not measured on its server. */
+  totals: z.object(RequestCounts).nullable(),
+  /** Every step of the range, oldest first; null where nothing was measured. */
+  points: z.array(
+    z.object({
+      at: Time,
+      cpu_percent: z.number().nullable(),
+      memory_bytes: z.int().nullable(),
+      requests: z.int().nullable(),
+      requests_per_second: z.number().nullable(),
+      status_2xx: z.int().nullable(),
+      status_3xx: z.int().nullable(),
+      status_4xx: z.int().nullable(),
+      status_5xx: z.int().nullable(),
+      p50_ms: z.int().nullable(),
+      p95_ms: z.int().nullable(),
+    }),
+  ),
+})
+export type EnvironmentMetrics = z.infer<typeof EnvironmentMetrics>

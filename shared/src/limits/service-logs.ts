@@ -79,4 +79,27 @@ export const USAGE = {
   /** One point per minute for a day, one per hour for 30 days, so a server's rows are bounded. */
   minutes: DAY / MINUTE,
   hours: (30 * DAY) / HOUR,
+  /** Services of one environment in a report. */
+  services: 50,
+  /** Minutes of requests in one report; a backlog leaves with the next reports. */
+  requestMinutes: 20,
+  /** Minutes of requests that wait for a control plane, and the oldest one that it stores. */
+  backlogMinutes: (2 * HOUR) / MINUTE,
 } as const
+
+/**
+ * Upper bounds of the classes in which durations of requests are counted; slower ones have a class of their own. Close
+ * enough for a percentile that people can act on.
+ */
+export const LATENCY_BOUNDS_MS = [
+  5, 10, 20, 35, 50, 75, 100, 150, 200, 300, 500, 750, 1_000, 1_500, 2_000, 3_000, 5_000, 10_000,
+  30_000,
+] as const
+
+/** Points of an environment's metrics: an hour, a day and a week each have at most 168. */
+export const METRIC_STEPS = {
+  hour: { stepMs: MINUTE, points: HOUR / MINUTE },
+  day: { stepMs: 10 * MINUTE, points: DAY / (10 * MINUTE) },
+  week: { stepMs: HOUR, points: (7 * DAY) / HOUR },
+} as const
+export type MetricRange = keyof typeof METRIC_STEPS

@@ -22,7 +22,7 @@ import {
   taskStatusFor,
 } from '../../domain/deployments/attempt.ts'
 import { describeFailure } from '../../domain/deployments/failure.ts'
-import { shownUrl } from '../../domain/environments/environment.ts'
+import { shownImage, shownUrl } from '../../domain/environments/environment.ts'
 import { insertAgentEvents } from '../../store/core/events.ts'
 import { saveActions } from '../../store/deployments/actions.ts'
 import {
@@ -275,8 +275,8 @@ async function applyServices(
   deployed: ServicesDeployed,
   at: number,
 ): Promise<void> {
-  const services = deployed.services.map(({ name, hosts, port, url }) => {
-    return { name, hosts, port, url: shownUrl(url) }
+  const services = deployed.services.map(({ name, hosts, port, url, image }) => {
+    return { name, hosts, port, url: shownUrl(url), image: shownImage(image) }
   })
   const environment = await lockEnvironment(c.db, task.environmentId)
   if (environment?.fence === attempt.fence) {

@@ -16,6 +16,7 @@ import {
 } from '../../store/servers/usage.ts'
 import { loadVisibleServer, readableOrganizations } from '../core/access.ts'
 import { change } from '../core/transaction.ts'
+import { addMetrics } from '../environments/metrics.ts'
 
 const SKEW_MS = 5 * 60_000
 
@@ -33,9 +34,10 @@ export async function recordUsage(
   usage: HostUsage,
   health: { dockerOk: boolean; proxyOk: boolean },
 ): Promise<void> {
+  const now = ctx.clock.now()
   const row: ServerUsage = {
     serverId,
-    at: momentOf(usage, ctx.clock.now()),
+    at: momentOf(usage, now),
     cpuPermille: Math.min(usage.cpuPermille, 1_000),
     memoryUsedBytes: bytes(usage.memoryUsedBytes),
     memoryBytes: bytes(usage.memoryBytes),
@@ -49,10 +51,18 @@ export async function recordUsage(
       diskBytes: bytes(of.diskBytes),
       memoryBytes: bytes(of.memoryBytes),
       cpuPermille: Math.min(of.cpuPermille, 1_000_000),
+      services: of.services.slice(0, USAGE.services).map((service) => ({
+        name: service.name.slice(0, 63),
+        memoryBytes: bytes(service.memoryBytes),
+        cpuPermille: Math.min(service.cpuPermille, 1_000_000),
+      })),
     })),
+    requestsUntil: null,
   }
   await change(ctx, async ({ db }) => {
-    await putServerUsage(db, row)
+    const before = (await listServerUsage(db, [serverId])).get(serverId)
+    const requestsUntil = await addMetrics(db, { usage, row, before, now })
+    await putServerUsage(db, { ...row, requestsUntil })
     await putUsagePoint(db, 'minute', row)
     await putUsagePoint(db, 'hour', row)
   })

@@ -1,6 +1,6 @@
 // Which address of an environment users see.
 import { describe, expect, test } from 'vitest'
-import { environmentUrl, serviceUrl, shownUrl } from './environment.ts'
+import { environmentUrl, serviceUrl, shownImage, shownUrl } from './environment.ts'
 
 const web = { name: 'web', hosts: ['pr-1.shop.example.com'], port: 8080 }
 
@@ -30,4 +30,15 @@ test.each([
   ['not a url', undefined],
 ])('an address an agent reports: %s', (reported, shown) => {
   expect(shownUrl(reported)).toBe(shown)
+})
+
+test.each([
+  ['postgres:17', 'postgres:17'],
+  ['registry.example.com:5000/a/b@sha256:0f', 'registry.example.com:5000/a/b@sha256:0f'],
+  ['berth/e101-web:812', undefined],
+  ['', undefined],
+  ['a b', undefined],
+  ['<img src=x>', undefined],
+])('an image is shown as the service file names it: %s', (reported, shown) => {
+  expect(shownImage(reported)).toBe(shown)
 })

@@ -7,6 +7,8 @@ export interface DeployedService {
   port: number
   /** Its public address, as the server's edge reports it; absent in reports of agents that do not know it. */
   url?: string | undefined
+  /** As the service file names it; absent: it has none, or was deployed before this was stored. */
+  image?: string | undefined
 }
 
 export const RESERVED_IDENTIFIER = /^pr-\d+$/
@@ -72,3 +74,10 @@ export function environmentStatus(e: {
   if (e.deployed) return e.stopped ? 'stopped' : 'running'
   return e.lastTask?.status === 'failed' ? 'failed' : 'new'
 }
+
+/** The server's own name of an image that it built; the commit says more. */
+const BUILT = /^[^/]+\/e\d+-[^/]+:\d+$/
+
+/** An image as users know it; undefined for one that was built, and for any text that is no reference. */
+export const shownImage = (reported: string): string | undefined =>
+  /^[\w][\w./:@-]{0,254}$/.test(reported) && !BUILT.test(reported) ? reported : undefined

@@ -13,7 +13,7 @@ export interface Observation {
   commit: string | null
   /** Why it is degraded, in a sentence; null if it is not. */
   reason: string | null
-  services: { name: string; state: ServiceState; replicas?: Replicas }[]
+  services: { name: string; state: ServiceState; replicas?: Replicas; restarts?: number }[]
 }
 
 /** Containers that a service should have, and those that serve. */
@@ -27,7 +27,13 @@ interface Seen {
   fence: number
   commitSha: string
   degradedReason: string
-  services: { name: string; state: string; replicas: number; replicasUp: number }[]
+  services: {
+    name: string
+    state: string
+    replicas: number
+    replicasUp: number
+    restarts?: number
+  }[]
 }
 
 interface Observed {
@@ -63,9 +69,10 @@ export function takeObservation(environment: Observed, seen: Seen): Observation 
   // not compared with the deployed services: those of a version without a reported success are unknown
   const services = seen.services.slice(0, SERVICES).flatMap(({ name, state, ...counted }) => {
     if (!isState(state) || !NAME.test(name)) return []
-    const { replicas: wanted, replicasUp } = counted
+    const { replicas: wanted, replicasUp, restarts = 0 } = counted
     const replicas = { wanted, running: Math.min(replicasUp, wanted) }
-    return [{ name, state, ...(wanted > 1 ? { replicas } : {}) }]
+    const counts = { ...(wanted > 1 ? { replicas } : {}), ...(restarts > 0 ? { restarts } : {}) }
+    return [{ name, state, ...counts }]
   })
   const commit = /^[0-9a-f]{40,64}$/.test(seen.commitSha) ? seen.commitSha : null
   return { fence: seen.fence, commit, reason: sentence(seen.degradedReason), services }
@@ -146,6 +153,12 @@ export function observeChange(
 export function serviceReplicas(e: Shown, name: string): Replicas | null {
   if (e.observed?.fence !== e.deployedFence) return null
   return e.observed.services.find((s) => s.name === name)?.replicas ?? null
+}
+
+/** Since its deployment, as far as is known. */
+export function serviceRestarts(e: Shown, name: string): number {
+  if (e.observed?.fence !== e.deployedFence) return 0
+  return e.observed.services.find((s) => s.name === name)?.restarts ?? 0
 }
 
 export function serviceState(e: Shown, name: string): ServiceState {

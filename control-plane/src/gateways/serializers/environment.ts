@@ -7,6 +7,7 @@ import { environmentUrl, serviceUrl } from '../../domain/environments/environmen
 import {
   degradation,
   serviceReplicas,
+  serviceRestarts,
   serviceState,
   stoppedServices,
   stopReason,
@@ -82,6 +83,8 @@ export function serializeEnvironment(view: EnvironmentView): Environment {
       url: serviceUrl(s, server.hostname),
       status: serviceState(e, s.name),
       replicas: serviceReplicas(e, s.name),
+      restarts: serviceRestarts(e, s.name),
+      image: s.image ?? null,
     })),
     last_task: lastTask
       ? {

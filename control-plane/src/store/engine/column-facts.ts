@@ -57,6 +57,16 @@ export const COLUMN_FACTS: Record<string, Record<string, ColumnFacts>> = {
     dockerOk: { type: 'Flag' },
     proxyOk: { type: 'Flag' },
     environments: { note: 'JSON of store/servers/usage.ts EnvironmentUsage[].' },
+    requestsUntil: {
+      note: 'Requests before this time are counted; null: the server keeps no access log.',
+    },
+  },
+  environmentMetrics: {
+    span: { type: "'hour' | 'day' | 'week'", note: 'Whose steps it has.' },
+    slot: { note: 'The step, counted from 1970, modulo the length of the ring.' },
+    at: { note: 'When this step began.' },
+    samples: { note: 'Processor and memory are averages of so many measurements.' },
+    latencies: { note: 'Counts by LATENCY_BOUNDS_MS, separated by spaces.' },
   },
   usagePoints: {
     span: { type: "'minute' | 'hour'" },

@@ -39,6 +39,7 @@ import { forges } from '../migrations/0041-0050/0043-forges.ts'
 import { sshSessions } from '../migrations/0041-0050/0046-ssh-sessions.ts'
 import { taskFacts } from '../migrations/0041-0050/0047-task-facts.ts'
 import { secondFactor } from '../migrations/0041-0050/0050-second-factor.ts'
+import { environmentMetrics } from '../migrations/0041-0050/0048-environment-metrics.ts'
 import type { Schema } from '../schema.ts'
 import type { Engine } from './db.ts'
 import type { Migration, Types } from './migration.ts'
@@ -82,6 +83,7 @@ const MIGRATIONS: readonly Migration[] = [
   sshSessions,
   taskFacts,
   secondFactor,
+  environmentMetrics,
 ]
 export const MIGRATION_NAMES: readonly string[] = MIGRATIONS.map(({ name }) => name)
 

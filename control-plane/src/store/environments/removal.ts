@@ -11,6 +11,7 @@ export async function closeEnvironment(db: Db, id: number, now: number): Promise
   await db.deleteFrom('schedules').where('environmentId', '=', id).execute()
   await db.deleteFrom('scheduleRuns').where('environmentId', '=', id).execute()
   await db.deleteFrom('environmentWatchers').where('environmentId', '=', id).execute()
+  await db.deleteFrom('environmentMetrics').where('environmentId', '=', id).execute()
   await db.deleteFrom('backupSettings').where('environmentId', '=', id).execute()
   await markServerBackupsRemoved(db, id, now)
   await db.deleteFrom('hosts').where('environmentId', '=', id).execute()

@@ -10,6 +10,8 @@ interface EnvironmentUsage {
   diskBytes: number
   memoryBytes: number
   cpuPermille: number
+  /** Absent: an agent or a control plane of an earlier version wrote it. */
+  services?: { name: string; memoryBytes: number; cpuPermille: number }[]
 }
 
 export interface ServerUsage extends Omit<Selectable<ServerUsageTable>, 'environments'> {

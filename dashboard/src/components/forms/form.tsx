@@ -28,6 +28,8 @@ interface FormProps {
   /** Beside the submit button. */
   beside?: ReactNode
   reason?: string | undefined
+  /** The page shows the reason in another way. */
+  reasonHidden?: boolean
   label?: string
   /** Clears the fields after a successful send. */
   clears?: boolean
@@ -75,7 +77,13 @@ export function Form(props: FormProps) {
         {props.children}
         {unplaced && <FormError problem={unplaced} />}
         <div className="row">
-          <Button type="submit" kind={kind} busy={isBusy} reason={reason}>
+          <Button
+            type="submit"
+            kind={kind}
+            busy={isBusy}
+            reason={reason}
+            reasonHidden={props.reasonHidden ?? false}
+          >
             {submit}
           </Button>
           {beside}

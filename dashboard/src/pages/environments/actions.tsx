@@ -34,10 +34,10 @@ function Actions({ environment: e }: { environment: Environment }) {
     <Loaded query={query} what="Actions">
       {({ actions }) =>
         actions.length === 0 ? (
-          <Empty title="No actions.">
+          <Empty title="No actions yet">
             <p>
-              Commands under <code>actions:</code> in .service.yml appear here after a deployment.
-              See <a href="/docs/service-file">the reference</a>.
+              Commands under <code>actions:</code> in .service.yml appear here after a deployment.{' '}
+              <a href="/docs/service-file">Read the reference</a>.
             </p>
           </Empty>
         ) : (
@@ -58,7 +58,7 @@ function Actions({ environment: e }: { environment: Environment }) {
 function reasonOf(e: Environment, a: Action): string | undefined {
   if (!a.enabled) return a.disabled_reason ?? 'This action is disabled.'
   if (e.may.includes('act')) return undefined
-  return lockReason(e) ?? 'You cannot start it now.'
+  return lockReason(e) ?? 'You can’t start it now.'
 }
 
 function One({
@@ -103,7 +103,7 @@ function One({
         </p>
       ) : (
         <p className="muted">
-          Never started.{' '}
+          Not run yet.{' '}
           <code>
             berth actions run {a.name} -e {e.identifier}
           </code>

@@ -35,7 +35,7 @@ export function EnvironmentBackups() {
 }
 
 const reasonOf = (e: Environment): string | undefined =>
-  e.may.includes('act') ? undefined : (lockReason(e) ?? 'You cannot start it now.')
+  e.may.includes('act') ? undefined : (lockReason(e) ?? 'You can’t start it now.')
 
 function Backups({ environment: e }: { environment: Environment }) {
   const query = useQuery(trpc.backup.list.queryOptions({ environment_id: e.id }))
@@ -46,7 +46,7 @@ function Backups({ environment: e }: { environment: Environment }) {
       title="Backups"
       isBare
       actions={
-        <ActButton act={create} done="Started." reason={reasonOf(e)}>
+        <ActButton act={create} done="Backup started." reason={reasonOf(e)}>
           Back up now
         </ActButton>
       }
@@ -54,14 +54,17 @@ function Backups({ environment: e }: { environment: Environment }) {
       <Loaded query={query} what="Backups">
         {({ backups }) =>
           backups.length === 0 ? (
-            <Empty title="No backups yet.">
+            <Empty title="No backups yet">
               <p>
-                A backup holds the volumes of {e.identifier}, or its shared folder. Press Back up
-                now, or run <code>berth backup create -e {e.identifier}</code>.
+                A backup contains the volumes of {e.identifier}, or its shared folder. Make one
+                here, or with <code>berth backup create -e {e.identifier}</code>.
               </p>
             </Empty>
           ) : (
-            <Table label="Backups" head={['Backup', 'Status', 'Made', 'Size', 'Has', 'Where', '']}>
+            <Table
+              label="Backups"
+              head={['Backup', 'Status', 'Created', 'Size', 'Contains', 'Location', '']}
+            >
               {backups.map((b) => (
                 <One key={b.id} backup={b} environment={e} onRestore={() => choose(b)} />
               ))}
@@ -93,12 +96,12 @@ function One(props: { backup: Backup; environment: Environment; onRestore(): voi
       <Cell of="Status">
         <Status of={state} word={word} />
       </Cell>
-      <Cell of="Made">
+      <Cell of="Created">
         <Time at={b.created_at} /> by {b.triggered_by.name}
       </Cell>
       <Cell of="Size">{b.status === 'complete' ? bytes(b.size_bytes) : ''}</Cell>
-      <Cell of="Has">{b.parts.map((part) => part.name).join(', ')}</Cell>
-      <Cell of="Where">{b.location ?? e.server.name}</Cell>
+      <Cell of="Contains">{b.parts.map((part) => part.name).join(', ')}</Cell>
+      <Cell of="Location">{b.location ?? e.server.name}</Cell>
       <Cell of="">
         {b.status === 'complete' && (
           <Button
@@ -121,16 +124,15 @@ function Restore(props: { environment: Environment; backup: Backup; onClose(): v
   return (
     <Ask
       title={`Restore backup ${b.id}?`}
-      submit="Replace the data"
+      submit="Restore"
       word={e.identifier}
       send={send}
       done="Restore started."
       onClose={onClose}
     >
       <p>
-        The present data of {e.identifier} is replaced by that of this backup. The backup is checked
-        and unpacked first; then the services stop for a moment. If they do not become healthy, the
-        present data is put back.
+        Replaces the current data of {e.identifier}. Berth checks and unpacks the backup first, then
+        stops the services for a moment. If they don’t become healthy, the current data is put back.
       </p>
     </Ask>
   )
@@ -175,17 +177,19 @@ function RetentionForm({
   const next = s.schedule?.paused_reason ?? s.schedule?.next_run_at
   return (
     <Form
-      submit="Save"
+      submit="Save changes"
       done="Saved."
       send={send}
-      reason={e.may.includes('edit') ? undefined : (lockReason(e) ?? 'You cannot change it.')}
+      reason={e.may.includes('edit') ? undefined : (lockReason(e) ?? 'You can’t change it.')}
     >
       <Text
         label="Schedule"
         name="schedule"
         defaultValue={s.schedule?.cron ?? ''}
         placeholder="0 3 * * *"
-        hint={next ? `Next: ${next}` : 'Minute, hour, day, month, weekday. Empty: no schedule.'}
+        hint={
+          next ? `Next: ${next}` : 'Minute, hour, day, month, weekday. Leave empty for no schedule.'
+        }
       />
       <Text label="Time zone" name="timezone" defaultValue={s.schedule?.timezone ?? 'UTC'} />
       <Text
@@ -193,18 +197,18 @@ function RetentionForm({
         name="keep_count"
         inputMode="numeric"
         defaultValue={String(s.keep_count)}
-        hint="Older ones go after a new one is complete."
+        hint="Older ones are deleted after each new backup."
       />
       <Text
-        label="Greatest age in days"
+        label="Delete after days"
         name="keep_days"
         inputMode="numeric"
         defaultValue={s.keep_days === null ? '' : String(s.keep_days)}
-        hint="Empty: any age. The newest backup always stays."
+        hint="Leave empty to keep them. The newest backup always stays."
       />
-      <Select label="Where" name="place" defaultValue={s.place}>
-        <option value="server">On the disk of {e.server.name}</option>
-        <option value="bucket">In the bucket of the organization, encrypted</option>
+      <Select label="Location" name="place" defaultValue={s.place}>
+        <option value="server">Disk of {e.server.name}</option>
+        <option value="bucket">The organization’s bucket, encrypted</option>
       </Select>
     </Form>
   )

@@ -15,7 +15,7 @@ import { triggerWords } from '../../format.ts'
 export function lockReason(e: Environment): string | undefined {
   if (!e.locked) return undefined
   const by = e.locked_by
-  if (!by) return 'A deployment is under way.'
+  if (!by) return 'A deployment is running.'
   const state = by.status === 'queued' ? 'is queued' : 'is running'
   return `Deployment ${by.task_id} ${state} (started ${triggerWords(by.trigger)}).`
 }
@@ -30,7 +30,7 @@ export function deployReason(e: Environment): string | undefined {
   if (e.status === 'removing') return 'This environment is being removed.'
   if (e.pull_request?.approval === 'required')
     return 'This commit comes from a fork. Approve it first.'
-  return 'Your role does not let you deploy.'
+  return 'Your role doesn’t allow deploying.'
 }
 
 export function DeployButton({
@@ -94,10 +94,7 @@ export function LockLine({ environment: e }: { environment: Environment }) {
         small
         busy={isBusy}
         onClick={() =>
-          void run(
-            () => change(api.task.cancel.mutate({ task_id: by.task_id })),
-            'Cancel asked for.',
-          )
+          void run(() => change(api.task.cancel.mutate({ task_id: by.task_id })), 'Canceling.')
         }
       >
         Cancel

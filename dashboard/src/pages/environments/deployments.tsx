@@ -29,7 +29,7 @@ function Deployments({ id, name }: { id: number; name: string }) {
         return { items: page.tasks, next: page.next }
       }}
       empty={
-        <Empty title="Nothing was deployed yet.">
+        <Empty title="Nothing deployed yet">
           <p>
             <code>berth deploy -e {name} --wait</code>
           </p>

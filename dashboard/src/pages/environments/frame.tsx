@@ -3,19 +3,16 @@ import { Link } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
 import { buttonClass } from '../../components/button.tsx'
 import { Icon } from '../../components/icon.tsx'
-import { Menu } from '../../components/menu.tsx'
 import { Page } from '../../components/page.tsx'
 import { Loaded, Note } from '../../components/states.tsx'
 import { Status } from '../../components/status.tsx'
 import { Tabs } from '../../components/tabs.tsx'
-import { Moment, Time } from '../../components/time.tsx'
+import { Moment } from '../../components/time.tsx'
 import { type Environment, useEnvironment, useProject, useServers } from '../../data.ts'
-import { short } from '../../format.ts'
 import { useOrganizationOf } from '../../organization.ts'
 import { useId } from '../../params.ts'
 import { NotFound } from '../not-found.tsx'
 import { DeployButton, isReadOnly, LockLine } from './bits.tsx'
-import { LifecycleMenu } from './lifecycle.tsx'
 
 const isSame = (a: string, b: string): boolean => a.toLowerCase() === b.toLowerCase()
 
@@ -56,13 +53,7 @@ function Full({
           {project?.name ?? 'Project'}
         </Link>
       }
-      actions={
-        <>
-          <Visit environment={e} />
-          <LifecycleMenu environment={e} />
-          <DeployButton environment={e} />
-        </>
-      }
+      actions={tab !== 'Overview' && <HeadActions environment={e} />}
       facts={<FactLine environment={e} />}
     >
       <Notes environment={e} />
@@ -83,73 +74,41 @@ function Full({
   )
 }
 
+/** On the overview, the address has its own place with all actions. */
+function HeadActions({ environment: e }: { environment: Environment }) {
+  return (
+    <>
+      {e.url && e.commit_sha && (
+        <a href={e.url} rel="noreferrer" className={buttonClass('plain')}>
+          Visit <Icon name="out" size={12} />
+        </a>
+      )}
+      <DeployButton environment={e} />
+    </>
+  )
+}
+
 function FactLine({ environment: e }: { environment: Environment }) {
   return (
     <>
       <Status of={e.status} />
-      <span>
-        {e.branch} <code>{short(e.commit_sha ?? e.target_sha)}</code>
-      </span>
-      {e.deployed && <Time at={e.deployed.at} />}
-      <Link to="/servers/$id" params={{ id: String(e.server.id) }}>
-        {e.server.name}
-      </Link>
-      <span>
-        {e.recipe}
-        {e.recipe_inherited && ' (project default)'}
-      </span>
-      <span>
-        {e.protected
-          ? 'no auto-deploy while protected'
-          : `auto-deploy ${e.auto_deploy ? 'on' : 'off'}`}
-      </span>
-      {e.pull_request && (
-        <a href={e.pull_request.url} rel="noreferrer">
-          PR #{e.pull_request.number}
-        </a>
-      )}
       {e.protected && (
         <span className="with-icon">
           <Icon name="lock" /> Protected by {e.owner.name}
         </span>
       )}
+      <span>{deployWords(e)}</span>
     </>
   )
 }
 
-function Visit({ environment: e }: { environment: Environment }) {
-  const reachable = e.services.filter((s) => s.url !== null)
-  if (!e.url || !e.commit_sha) return null
-  if (reachable.length < 2) {
-    return (
-      <a href={reachable[0]?.url ?? e.url} rel="noreferrer" className={buttonClass('plain')}>
-        Visit <Icon name="out" size={12} />
-      </a>
-    )
-  }
-  return (
-    <Menu
-      label="Visit"
-      kind="plain"
-      face={
-        <>
-          Visit <Icon name="down" size={12} />
-        </>
-      }
-    >
-      {reachable.map((s) => (
-        <a key={s.name} href={s.url ?? ''} rel="noreferrer">
-          {s.name}: {s.url}
-        </a>
-      ))}
-    </Menu>
-  )
-}
+const deployWords = (e: Environment): string =>
+  e.protected || !e.auto_deploy ? 'Deploys by hand' : `Deploys on push to ${e.branch}`
 
 function Notes({ environment: e }: { environment: Environment }) {
-  const server = useServers().data?.servers.find((s) => s.id === e.server.id)
   return (
     <>
+      {e.status === 'removing' && <Note>This environment is being removed.</Note>}
       {e.locked && (
         <Note>
           <LockLine environment={e} />
@@ -160,38 +119,59 @@ function Notes({ environment: e }: { environment: Environment }) {
         <Note kind="warn">
           Degraded: {e.status_reason}{' '}
           <Link to="/environments/$id/logs" params={{ id: String(e.id) }}>
-            Logs
+            View logs
           </Link>
         </Note>
       )}
       {e.status !== 'degraded' && e.stopped && e.status_reason && <Note>{e.status_reason}</Note>}
       {e.status === 'failed' && e.status_reason && <Note kind="bad">{e.status_reason}</Note>}
-      {e.branch_missing && <Note kind="warn">The branch {e.branch} is gone at the host.</Note>}
-      {e.pinned && (
-        <Note>
-          It stays at the chosen commit until the next push, or until its branch is deployed.
-        </Note>
-      )}
-      {server?.status === 'offline' && (
+      {e.branch_missing && (
         <Note kind="warn">
-          {server.name} offline
-          {server.last_seen_at && (
-            <>
-              {' '}
-              since <Moment at={server.last_seen_at} />
-            </>
-          )}
-          . A deployment waits up to 15 minutes for it.
-        </Note>
-      )}
-      {server?.status === 'pending' && (
-        <Note kind="warn">
-          {server.name} has not joined yet.{' '}
-          <Link to="/servers/$id" params={{ id: String(server.id) }}>
-            See how
+          The branch {e.branch} no longer exists. Choose another one in{' '}
+          <Link to="/environments/$id/settings" params={{ id: String(e.id) }}>
+            Settings
           </Link>
+          .
         </Note>
       )}
+      {e.pinned && <Note>Pinned to this commit until the next push or deployment.</Note>}
+      <ServerNote environment={e} />
     </>
+  )
+}
+
+function ServerNote({ environment: e }: { environment: Environment }) {
+  const server = useServers().data?.servers.find((s) => s.id === e.server.id)
+  if (!server) return null
+  if (server.status === 'offline') {
+    return (
+      <Note kind="warn">
+        {server.name} is offline
+        {server.last_seen_at && (
+          <>
+            {' '}
+            since <Moment at={server.last_seen_at} />
+          </>
+        )}
+        . A deployment waits up to 15 minutes for it.
+      </Note>
+    )
+  }
+  if (server.status === 'pending') {
+    return (
+      <Note kind="warn">
+        {server.name} has not joined yet.{' '}
+        <Link to="/servers/$id" params={{ id: String(server.id) }}>
+          Set it up
+        </Link>
+      </Note>
+    )
+  }
+  if (!server.paused) return null
+  return (
+    <Note>
+      {server.name} is paused{server.paused_by ? ` by ${server.paused_by.name}` : ''}. Deployments
+      wait until it is resumed; what runs goes on.
+    </Note>
   )
 }

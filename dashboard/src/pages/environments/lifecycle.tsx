@@ -3,6 +3,8 @@ import type { LifecycleVerb } from '@berth/shared'
 import { useState } from 'react'
 import { api, change } from '../../api.ts'
 import { Ask } from '../../components/act.tsx'
+import { Button } from '../../components/button.tsx'
+import { Icon } from '../../components/icon.tsx'
 import { Menu, MenuButton } from '../../components/menu.tsx'
 import type { Environment } from '../../data.ts'
 
@@ -31,27 +33,26 @@ function verbsFor(e: Environment, service: Service | undefined): LifecycleVerb[]
 function explain(verb: LifecycleVerb, what: string): string {
   switch (verb) {
     case 'restart':
-      return `${what} is away for a moment. The version stays the same.`
+      return `${what} is unavailable for a moment. The version stays the same.`
     case 'stop':
-      return `${what} stays stopped, also after a restart of its server, until you start or deploy it. Its address shows a page that says so.`
+      return `${what} stays stopped until you start or deploy it, even if its server restarts. Visitors see a page that says so.`
     case 'start':
-      return `${what} starts with the version and the variables of the last deployment.`
+      return `${what} starts with the version and variables of the last deployment.`
   }
 }
 
-export function LifecycleMenu({
-  environment: e,
-  service,
-}: {
+interface LifecycleProps {
   environment: Environment
+  /** Undefined: all of them. */
   service?: Service
-}) {
-  const [asked, ask] = useState<LifecycleVerb | null>(null)
-  const verbs = verbsFor(e, service)
+}
+
+/** The confirmation of one verb. */
+function AskFor(props: LifecycleProps & { verb: LifecycleVerb; onClose(): void }) {
+  const { environment: e, service, verb, onClose } = props
   const what = service ? service.name : e.identifier
-  // without the right to act, or while a deployment holds the lock, there is nothing to offer
-  if (verbs.length === 0 || (!e.may.includes('act') && asked === null)) return null
-  const send = (verb: LifecycleVerb) =>
+  const [label, done] = WORDS[verb]
+  const send = () =>
     change(
       api.environment.lifecycle.mutate({
         environment_id: e.id,
@@ -60,8 +61,51 @@ export function LifecycleMenu({
       }),
     )
   return (
+    <Ask
+      title={`${label} ${what}?`}
+      submit={label}
+      kind={verb === 'stop' ? 'danger' : 'main'}
+      send={send}
+      done={done}
+      onClose={onClose}
+    >
+      <p>{explain(verb, what)}</p>
+    </Ask>
+  )
+}
+
+/** Of the whole environment; Start, while everything is stopped. */
+export function RestartButton({ environment: e }: { environment: Environment }) {
+  const [asked, ask] = useState<LifecycleVerb | null>(null)
+  const verbs = verbsFor(e, undefined)
+  if ((verbs.length === 0 || !e.may.includes('act')) && asked === null) return null
+  const verb = verbs.includes('restart') ? 'restart' : 'start'
+  return (
     <>
-      <Menu label={`Restart, stop or start ${what}`} face="⋯" kind="plain" small={Boolean(service)}>
+      <Button onClick={() => ask(verb)}>{WORDS[verb][0]}</Button>
+      {asked && <AskFor environment={e} verb={asked} onClose={() => ask(null)} />}
+    </>
+  )
+}
+
+/** For a service, every verb; for the environment, those that have no button of their own. */
+export function LifecycleMenu({ environment: e, service }: LifecycleProps) {
+  const [asked, ask] = useState<LifecycleVerb | null>(null)
+  const all = verbsFor(e, service)
+  const verbs = service
+    ? all
+    : all.filter((verb) => verb !== 'restart' && (verb !== 'start' || all.includes('restart')))
+  const what = service ? service.name : e.identifier
+  // without the right to act, or while a deployment holds the lock, there is nothing to offer
+  if ((verbs.length === 0 || !e.may.includes('act')) && asked === null) return null
+  return (
+    <>
+      <Menu
+        label={service ? `Restart, stop or start ${what}` : `More actions for ${what}`}
+        face={<Icon name="more" />}
+        kind={service ? 'quiet' : 'plain'}
+        small={Boolean(service)}
+      >
         {verbs.map((verb) => (
           <MenuButton key={verb} onClick={() => ask(verb)}>
             {WORDS[verb][0]} {what}
@@ -69,16 +113,12 @@ export function LifecycleMenu({
         ))}
       </Menu>
       {asked && (
-        <Ask
-          title={`${WORDS[asked][0]} ${what}?`}
-          submit={WORDS[asked][0]}
-          kind={asked === 'stop' ? 'danger' : 'main'}
-          send={() => send(asked)}
-          done={WORDS[asked][1]}
+        <AskFor
+          environment={e}
+          verb={asked}
           onClose={() => ask(null)}
-        >
-          <p>{explain(asked, what)}</p>
-        </Ask>
+          {...(service ? { service } : {})}
+        />
       )}
     </>
   )

@@ -45,7 +45,7 @@ export function ActionSchedule(props: {
 function Next({ schedule: s }: { schedule: Schedule }) {
   const now = useNow()
   if (s.paused_reason !== null) return <>Paused: {s.paused_reason}</>
-  if (s.next_run_at === null) return <>It has no next run.</>
+  if (s.next_run_at === null) return <>No next run</>
   if (Date.parse(s.next_run_at) <= now) return <>Due now</>
   return (
     <>

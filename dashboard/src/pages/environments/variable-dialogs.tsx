@@ -52,7 +52,7 @@ export function VariableEditor({ editing, send, onClose }: EditorProps) {
       submit="Delete"
       onClose={onClose}
       send={() => send({ unset: [editing.key] })}
-      done="Deleted. It applies to the next deployment."
+      done="Deleted. Takes effect on the next deployment."
     >
       <p>The running version keeps it until the next deployment.</p>
     </Ask>
@@ -66,7 +66,7 @@ function One({ known, send, onClose }: { known?: string; send: Send; onClose(): 
       <Form
         submit="Save"
         clears
-        done="Saved. It applies to the next deployment."
+        done="Saved. Takes effect on the next deployment."
         send={async (data, form) => {
           const key = known ?? text(data, 'key').trim()
           const replace = known !== undefined
@@ -94,7 +94,7 @@ function One({ known, send, onClose }: { known?: string; send: Send; onClose(): 
         <Check
           label="Generate a random value"
           name="generate"
-          hint="32 letters and digits. It is made on the server and never shown."
+          hint="32 letters and digits, generated on the server and never shown."
           onChange={(event) => generate(event.currentTarget.checked)}
         />
       </Form>
@@ -166,7 +166,7 @@ export function VariableHistory({ query, older }: HistoryProps) {
         query={{ ...query, data: query.data && paged(query.data) }}
         keyOf={(one) => one.id}
         older={async (cursor) => paged(await older(cursor))}
-        empty={<Empty title="No variable was changed yet." />}
+        empty={<Empty title="No changes yet" />}
       >
         {(entries) => (
           <Table label="History of variables" head={['When', 'By', 'Where', 'Change']}>

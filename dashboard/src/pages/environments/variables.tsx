@@ -24,8 +24,8 @@ export function EnvironmentVariables() {
           {e.variables_changed && <Changed environment={e} />}
           {e.pull_request?.from_fork && (
             <Note>
-              This pull request comes from a fork. Besides its own variables it gets only keys that
-              are marked for forks.
+              This pull request comes from a fork. It gets its own variables and those that are
+              given to forks.
             </Note>
           )}
           <Variables environment={e} />
@@ -60,7 +60,7 @@ function Variables({ environment: e }: { environment: Environment }) {
       <Loaded query={query} what="Variables">
         {({ variables }) =>
           variables.length === 0 ? (
-            <Empty title="No variables yet.">
+            <Empty title="No variables yet">
               <p>
                 <code>berth vars set -e {e.identifier} APP_KEY</code> asks for the value.
               </p>
@@ -75,12 +75,10 @@ function Variables({ environment: e }: { environment: Environment }) {
         }
       </Loaded>
       <p className="muted">
-        Values cannot be shown, only replaced. A change applies to the next deployment. Values for
-        several environments are on the{' '}
+        Values cannot be shown, only replaced. Changes apply to the next deployment.{' '}
         <Link to="/projects/$id/variables" params={{ id: String(e.project_id) }}>
-          project’s page
+          Edit variables of the project
         </Link>
-        .
       </p>
       <p className="muted">
         System (always set):{' '}
@@ -129,7 +127,7 @@ function VariableRow({ variable: v, edit }: RowProps) {
       <Cell of="By">{v.updated_by.name}</Cell>
       <Cell of="State">
         {v.changed_since_deployment ? (
-          <Status of="waiting" icon="dot" tone="warn" word="not deployed yet" />
+          <Status of="waiting" icon="dot" tone="warn" word="Not deployed yet" />
         ) : (
           ''
         )}

@@ -6,6 +6,8 @@ import {
   EnvironmentCreate,
   EnvironmentCreated,
   EnvironmentDeleteQuery,
+  EnvironmentMetrics,
+  EnvironmentMetricsQuery,
   EnvironmentPatch,
   EnvironmentWatch,
   IdParams,
@@ -16,6 +18,7 @@ import {
 import { z } from 'zod'
 import { resetEnvironment } from '../../../app/deployments/deployments.ts'
 import { createEnvironment } from '../../../app/environments/environments.ts'
+import { getEnvironmentMetrics } from '../../../app/environments/metrics.ts'
 import { deleteEnvironment } from '../../../app/environments/removal-request.ts'
 import { changeEnvironment } from '../../../app/environments/settings.ts'
 import { getEnvironment, listProjectEnvironments } from '../../../app/environments/views.ts'
@@ -23,6 +26,7 @@ import { watchEnvironment } from '../../../app/environments/watching.ts'
 import { setEnvironmentAuth } from '../../../app/projects/basic-auth.ts'
 import type { Context } from '../../../context.ts'
 import { serializeBasicAuth, serializeEnvironment } from '../../serializers/environment.ts'
+import { serializeMetrics } from '../../serializers/metrics.ts'
 import { serializeWholeTask } from '../deployments/environment-tasks.ts'
 import { type Api, callerOf } from '../http/api.ts'
 import { triggerOf } from '../http/triggers.ts'
@@ -83,6 +87,23 @@ export function environmentRoutes(api: Api, ctx: Context): void {
     { config: { needs: 'read' }, schema: { params: IdParams, response: { 200: Environment } } },
     async (request) =>
       serializeEnvironment(await getEnvironment(ctx, callerOf(request), request.params.id)),
+  )
+  api.get(
+    '/api/environments/:id/metrics',
+    {
+      config: { needs: 'read' },
+      schema: {
+        params: IdParams,
+        querystring: EnvironmentMetricsQuery,
+        response: { 200: EnvironmentMetrics },
+      },
+    },
+    async (request) => {
+      const { params, query } = request
+      return serializeMetrics(
+        await getEnvironmentMetrics(ctx, callerOf(request), params.id, query.range),
+      )
+    },
   )
   changeRoutes(api, ctx)
 }

@@ -4,6 +4,7 @@ import { DIAGNOSTICS, LIFECYCLE_VERBS } from '@berth/shared'
 import {
   EnvironmentBasicAuth,
   EnvironmentCreate,
+  EnvironmentMetricsQuery,
   EnvironmentPatch,
   EnvironmentWatch,
   Id,
@@ -17,6 +18,7 @@ import { requestDeployment, resetEnvironment } from '../../../app/deployments/de
 import { diagnoseEnvironment } from '../../../app/deployments/diagnostics.ts'
 import { requestLifecycle } from '../../../app/deployments/lifecycle.ts'
 import { createEnvironment } from '../../../app/environments/environments.ts'
+import { getEnvironmentMetrics } from '../../../app/environments/metrics.ts'
 import { deleteEnvironment } from '../../../app/environments/removal-request.ts'
 import { changeEnvironment } from '../../../app/environments/settings.ts'
 import { getEnvironment, listProjectEnvironments } from '../../../app/environments/views.ts'
@@ -25,6 +27,7 @@ import { setEnvironmentAuth } from '../../../app/projects/basic-auth.ts'
 import { serializeWholeTask } from '../../serializers/dashboard.ts'
 import { serializeDiagnostics } from '../../serializers/diagnostics.ts'
 import { serializeBasicAuth, serializeEnvironment } from '../../serializers/environment.ts'
+import { serializeMetrics } from '../../serializers/metrics.ts'
 import { call, router, watch } from '../base.ts'
 import { serviceLogs } from '../deployments/service-logs.ts'
 import { counted, Resume, watchEvents } from '../events.ts'
@@ -91,6 +94,11 @@ export const environmentRouter = router({
       const { environment_id: id, ...asked } = input
       return watchEnvironment(ctx, caller, id, asked)
     }),
+  metrics: call
+    .input(z.strictObject({ environment_id: Id, ...EnvironmentMetricsQuery.shape }))
+    .query(async ({ ctx: { ctx, caller }, input }) =>
+      serializeMetrics(await getEnvironmentMetrics(ctx, caller, input.environment_id, input.range)),
+    ),
   diagnostics: call
     .input(
       z.strictObject({

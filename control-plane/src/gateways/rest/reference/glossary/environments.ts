@@ -39,6 +39,10 @@ export const ENVIRONMENTS: Glossary = {
       title: 'Read an environment',
       says: 'Answers one environment: status, address, lock, last deployment, and what you may do now. Poll it with `If-None-Match`, which costs no quota while nothing changed.',
     },
+    getEnvironmentMetrics: {
+      title: 'Read the metrics of an environment',
+      says: 'Answers processor and memory, requests by status, and how long they took (from the access log of its server’s proxy), for the last hour, day or week. Requests that the proxy could not assign to one environment are in none.',
+    },
     updateEnvironment: {
       title: 'Change an environment',
       says: 'Changes the given settings; absent fields stay as they are. Server, domain, recipe and branch take effect with the next deployment. While it is protected, title, server and domain cannot change: remove the protection first (409 `protection_active`).',
@@ -69,6 +73,49 @@ export const ENVIRONMENTS: Glossary = {
     },
   },
   fields: {
+    'getEnvironmentMetrics.range': [
+      '`hour`: one point per minute; `day`: one per ten minutes; `week`: one per hour. `hour` if it is absent.',
+      'day',
+    ],
+    'EnvironmentMetrics.range': ['The range of the points.', 'hour'],
+    step_seconds: ['Seconds between two points.', 60],
+    'EnvironmentMetrics.latest': [
+      'The last report of its server; null: none in the last five minutes.',
+    ],
+    'EnvironmentMetrics.latest.at': ['When the agent measured it.', '2026-11-15T09:14:00Z'],
+    'EnvironmentMetrics.latest.cpu_percent': ['Percent of one processor: 200 is two of them.', 3.5],
+    'EnvironmentMetrics.latest.memory_bytes': ['Memory that it uses, in bytes.', 268_435_456],
+    'EnvironmentMetrics.latest.services': ['What each of its running services uses.'],
+    'EnvironmentMetrics.totals': [
+      'All requests of the range; null: its server keeps no access log (`BERTH_PROXY_ACCESS_LOG=off`, or an older agent).',
+    ],
+    'EnvironmentMetrics.totals.requests': [
+      'Requests that the proxy answered; also those without a status of the four classes, as WebSockets.',
+      1_204,
+    ],
+    'EnvironmentMetrics.points.requests': ['Requests that the proxy answered in this step.', 1_204],
+    requests_per_second: ['Their average in the step.', 20.1],
+    status_2xx: ['How many succeeded.', 1_180],
+    status_3xx: ['How many were redirected, or not modified.', 12],
+    status_4xx: ['How many were refused.', 10],
+    status_5xx: ['How many failed.', 2],
+    p50_ms: ['Half of them took at most this many milliseconds; null: no requests.', 18],
+    p95_ms: ['95 of 100 took at most this many milliseconds; null: no requests.', 140],
+    'EnvironmentMetrics.latest.services.name': ['As the service file names it.', 'web'],
+    'EnvironmentMetrics.latest.services.cpu_percent': [
+      'Percent of one processor: 200 is two of them.',
+      2.5,
+    ],
+    'EnvironmentMetrics.latest.services.memory_bytes': ['Memory of its processes.', 134_217_728],
+    'EnvironmentMetrics.points.at': ['When the step began.', '2026-11-15T09:14:00Z'],
+    'EnvironmentMetrics.points.cpu_percent': [
+      'The average in percent of one processor: 200 is two of them.',
+      3.5,
+    ],
+    'EnvironmentMetrics.points.memory_bytes': ['The average in bytes.', 268_435_456],
+    'EnvironmentMetrics.points': [
+      'Every step of the range, oldest first. A value is null where nothing was measured.',
+    ],
     'listProjectEnvironments.type': [
       'Only environments of pull requests, or only manual ones.',
       'manual',
@@ -213,6 +260,11 @@ export const ENVIRONMENTS: Glossary = {
     'services.status': [
       'As its server last reported. `stopped`: by a person. `unmanaged`: Berth only routes to it.',
       'running',
+    ],
+    'services.restarts': ['How often it ended by itself and was started again.', 0],
+    'services.image': [
+      'The image that `.service.yml` names; null: it is built from the repository, or runs without a container.',
+      null,
     ],
     'services.replicas': [
       'How many copies run; null: it has one, or they were not counted yet.',
