@@ -51,6 +51,7 @@ export const LABELS = [
   'ca',
   'mail',
   'cookie',
+  'one-time',
 ] as const
 export type Label = (typeof LABELS)[number]
 

@@ -58,6 +58,7 @@ export interface Schema {
   noticeChannels: NoticeChannelsTable
   noticeRules: NoticeRulesTable
   notices: NoticesTable
+  oneTimeSecrets: OneTimeSecretsTable
   organizationKeys: OrganizationKeysTable
   organizations: OrganizationsTable
   projectServers: ProjectServersTable
@@ -730,6 +731,15 @@ export interface NoticesTable {
   replayOf: number | null
   createdAt: number
   finishedAt: number | null
+}
+
+export interface OneTimeSecretsTable {
+  id: string
+  userId: number
+  organizationId: number | null
+  sealed: string
+  createdAt: number
+  expiresAt: number
 }
 
 export interface OrganizationKeysTable {

@@ -15,6 +15,7 @@ import { forgeTokenPlace } from '../forges/forge-tokens.ts'
 import { webhookSecretPlace } from '../forges/webhook-secrets.ts'
 import { channelPlace } from '../notices/secrets.ts'
 import { mailPlace } from '../people/mail.ts'
+import { secretPlace } from '../people/one-time-secrets.ts'
 import { authPlace } from '../projects/basic-auth.ts'
 import { deployKeyPlace } from '../projects/projects.ts'
 import { registryPlace } from '../projects/registries.ts'
@@ -168,6 +169,13 @@ const OF_INSTALLATION: readonly EncryptedColumn[] = [
     column: 'sealed',
     label: 'mail',
     placeOf: (row) => mailPlace(idOf(row)),
+  },
+  {
+    ...installation,
+    table: 'one_time_secrets',
+    column: 'sealed',
+    label: 'one-time',
+    placeOf: (row) => secretPlace(String(row.id)),
   },
   {
     ...installation,

@@ -4,10 +4,12 @@ import { readStepLines } from '../../app/deployments/logs.ts'
 import type { TaskView } from '../../app/deployments/tasks.ts'
 import type { TicketView } from '../../app/files/downloads.ts'
 import type { SessionView } from '../../app/people/browser-logins.ts'
+import type { DomainView } from '../../app/projects/domains.ts'
+import type { Overview } from '../../app/projects/overview.ts'
 import type { Context } from '../../context.ts'
 import { type Caller, permissionsOf } from '../../domain/core/access.ts'
 import type { User } from '../../store/people/people.ts'
-import { serializeTask, time } from './fields.ts'
+import { serializeTask, time, timeOrNull } from './fields.ts'
 
 /** Like /api/me, for a user without a token. */
 export const serializeSelf = (
@@ -44,6 +46,48 @@ export const serializeSession = (view: SessionView) => ({
   last_used_at: time(view.updatedAt),
   expires_at: time(view.expiresAt),
   is_current: view.isCurrent,
+})
+
+export const serializeOverview = ({ activity, approvals, brokenForges }: Overview) => ({
+  activity: activity.map(({ task, projectName, identifier }) => ({
+    id: task.id,
+    project: { id: task.projectId, name: projectName },
+    environment: { id: task.environmentId, identifier },
+    status: task.status,
+    branch: task.branch,
+    commit_sha: task.commitSha,
+    commit_message: task.commitMessage,
+    triggered_by: task.triggeredBy,
+    at: time(task.finishedAt ?? task.createdAt),
+  })),
+  approvals: approvals.map((p) => ({
+    project: { id: p.projectId, name: p.projectName },
+    number: p.number,
+    title: p.title,
+    author: p.author,
+    url: p.url,
+    head_sha: p.headSha || null,
+    since: timeOrNull(p.waitingSince),
+  })),
+  broken_forges: brokenForges.map((b) => ({
+    project: { id: b.projectId, name: b.projectName },
+    checked_at: timeOrNull(b.checkedAt),
+  })),
+})
+
+export const serializeDomain = ({ host, environment, server, check }: DomainView) => ({
+  host,
+  environment,
+  server,
+  check: check && {
+    dns: check.dns,
+    tls: check.tls,
+    addresses: check.addresses,
+    advice: check.advice,
+    issuer: check.issuer,
+    valid_to: timeOrNull(check.validTo),
+    checked_at: time(check.checkedAt),
+  },
 })
 
 /** The browser itself opens it, once. */

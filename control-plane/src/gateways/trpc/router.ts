@@ -16,6 +16,7 @@ import { sessionRouter } from './people/login.ts'
 import { me } from './people/me.ts'
 import { invitationRouter, memberRouter } from './people/member.ts'
 import { organizationRouter } from './people/organization.ts'
+import { secretRouter } from './people/secret.ts'
 import { deviceRouter, tokenRouter } from './people/token.ts'
 import { projectRouter } from './projects/project.ts'
 import { registryRouter } from './projects/registry.ts'
@@ -29,6 +30,7 @@ export const appRouter = router({
   invitation: invitationRouter,
   token: tokenRouter,
   device: deviceRouter,
+  secret: secretRouter,
   audit: auditRouter,
   admin: adminRouter,
   server: serverRouter,

@@ -37,6 +37,7 @@ import { projectVariables } from '../migrations/0031-0040/0037-project-variables
 import { notices } from '../migrations/0031-0040/0040-notices.ts'
 import { forges } from '../migrations/0041-0050/0043-forges.ts'
 import { sshSessions } from '../migrations/0041-0050/0046-ssh-sessions.ts'
+import { oneTimeSecrets } from '../migrations/0051-0060/0051-one-time-secrets.ts'
 import type { Schema } from '../schema.ts'
 import type { Engine } from './db.ts'
 import type { Migration, Types } from './migration.ts'
@@ -78,6 +79,7 @@ const MIGRATIONS: readonly Migration[] = [
   notices,
   forges,
   sshSessions,
+  oneTimeSecrets,
 ]
 export const MIGRATION_NAMES: readonly string[] = MIGRATIONS.map(({ name }) => name)
 
