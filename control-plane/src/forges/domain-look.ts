@@ -7,7 +7,7 @@ import { type Guard, OutboundRefusal, type Resolve } from './addresses.ts'
 
 const HTTPS = 443
 
-export interface SeenCertificate {
+interface SeenCertificate {
   issuer: string
   validTo: number
   /** Why browsers would refuse it; null if they accept it. */

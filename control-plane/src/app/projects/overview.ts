@@ -13,7 +13,7 @@ import {
 } from '../../store/projects/overview.ts'
 import { readableOrganizations } from '../core/access.ts'
 
-export interface Activity {
+interface Activity {
   task: ShownTask
   projectName: string
   /** Null for a removed environment. */

@@ -90,7 +90,7 @@ export async function clientScript(ctx: Context): Promise<string | undefined> {
   })
 }
 
-export interface JoinCheck {
+interface JoinCheck {
   problems: JoinProblem[]
   /** Processors without a package: `arm64`. */
   missing: string[]

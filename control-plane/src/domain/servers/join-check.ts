@@ -1,6 +1,6 @@
 // What keeps a join command from working on a server, found before a token is made. PURE.
 
-export interface JoinFacts {
+interface JoinFacts {
   /** The address of this control plane. */
   baseUrl: string
   /** host:port, as agents dial them. */

@@ -12,17 +12,20 @@ interface Props {
   inherits: boolean
   reason?: string | undefined
   send(asked: Asked): Promise<unknown>
+  onDirty?: (isDirty: boolean) => void
 }
 
-export function BasicAuthForm({ now, inherits, reason, send }: Props) {
+export function BasicAuthForm({ now, inherits, reason, send, onDirty }: Props) {
   const [mode, setMode] = useState<Mode>(now.mode)
   return (
     <Form
-      submit="Save"
+      submit="Save changes"
       done="Saved. It applies immediately."
       clears
       reason={reason}
       label="Basic Auth"
+      guards
+      {...(onDirty ? { onDirty } : {})}
       send={(data) =>
         send(
           mode === 'own'
@@ -37,8 +40,8 @@ export function BasicAuthForm({ now, inherits, reason, send }: Props) {
         value={mode}
         hint={
           now.enabled
-            ? `Now: visitors are asked for a password (user ${now.username}).`
-            : 'Now: everybody can visit.'
+            ? `Visitors are asked for a password (user ${now.username}).`
+            : 'Everyone can visit.'
         }
         onChange={(event) => setMode(event.currentTarget.value as Mode)}
       >
