@@ -19,7 +19,9 @@ const cell = (text: string): string => text.replaceAll(/([<>*_])/g, '\\$1')
 
 export function renderKeys(): string {
   const sections = new Map<string, string[]>()
-  for (const { section, key, value, fallback, description } of listKeys(jsonSchema() as SchemaNode)) {
+  for (const { section, key, value, fallback, description } of listKeys(
+    jsonSchema() as SchemaNode,
+  )) {
     const said = [fallback, description].filter((text) => text !== '').map(cell)
     const rows = sections.get(section) ?? []
     rows.push(

@@ -34,13 +34,9 @@ function Inside() {
     if (isUnknown) return <Bare of={<NotFound />} />
     return <Redirect to="/login" {...(href === '/' ? {} : { next: href })} />
   }
-  const again = () => void me.refetch()
-  const state = me.isError ? (
-    <ErrorState what="Your account" error={me.error} again={again} />
-  ) : (
-    <Skeleton />
-  )
-  return <Bare of={<Page title="Berth">{state}</Page>} />
+  if (!me.isError) return <Bare of={<Skeleton />} />
+  const failed = <ErrorState what="Your account" error={me.error} again={() => void me.refetch()} />
+  return <Bare of={<Page title="Berth">{failed}</Page>} />
 }
 
 /** A page without the frame, which needs a signed-in user. */

@@ -33,7 +33,7 @@ async function asking<T>(cp: TestControlPlane, use: (client: Client) => Promise<
   try {
     return await use(client)
   } finally {
-    close()
+    await close()
   }
 }
 
@@ -166,7 +166,8 @@ describe('the names of environments', () => {
       .where('id', '=', id)
       .execute()
     const asked = { project_id: projectId }
-    const known = () => asking(p.cp, async (client) => (await client.project.domains.query(asked)).domains)
+    const known = () =>
+      asking(p.cp, async (client) => (await client.project.domains.query(asked)).domains)
     const before = await known()
     expect(before.map((d) => d.check)).toEqual(before.map(() => null))
     expect(before.map((d) => d.host)).toContain(domain)

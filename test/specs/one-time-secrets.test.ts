@@ -103,7 +103,10 @@ describe.each(ENGINES)('one-time secrets on %s', (engine) => {
     const ada = await signedIn('ada4')
     const { secret_id: id } = await regenerate(ada)
     const { db } = cp.running.ctx
-    const { userId } = await db.selectFrom('oneTimeSecrets').select('userId').executeTakeFirstOrThrow()
+    const { userId } = await db
+      .selectFrom('oneTimeSecrets')
+      .select('userId')
+      .executeTakeFirstOrThrow()
     await db.deleteFrom('members').where('userId', '=', userId).execute()
     expect((await read(ada, id)).status).toBe(404)
   })

@@ -98,9 +98,7 @@ export function Loaded<T>(props: LoadedProps<T>) {
   if (query.isError && missing !== undefined && isMissing(problemOf(query.error))) return missing
   if (query.data !== undefined) return children(query.data)
   if (query.isError) {
-    return frame(
-      <ErrorState what={what} error={query.error} again={() => void query.refetch()} />,
-    )
+    return frame(<ErrorState what={what} error={query.error} again={() => void query.refetch()} />)
   }
   return frame(<Skeleton {...(lines === undefined ? {} : { lines })} />)
 }

@@ -103,6 +103,9 @@ async function look(ctx: Context, { host, server }: Named): Promise<void> {
   const isLooked = !isWildcard && addresses.length > 0
   const tls = isLooked ? await ctx.outbound.lookAtTls(asked) : undefined
   const checkedAt = ctx.clock.now()
-  const state = judgeDomain({ addresses, wanted, tls }, { host, server: server.name, now: checkedAt })
+  const state = judgeDomain(
+    { addresses, wanted, tls },
+    { host, server: server.name, now: checkedAt },
+  )
   keep(ctx, keyOf(host, server.id), { ...state, addresses, checkedAt })
 }

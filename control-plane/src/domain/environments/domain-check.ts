@@ -6,7 +6,10 @@ export interface DomainLook {
   /** Where its server is. */
   wanted: readonly string[]
   tls:
-    | { kind: 'certificate'; certificate: { issuer: string; validTo: number; refusal: string | null } }
+    | {
+        kind: 'certificate'
+        certificate: { issuer: string; validTo: number; refusal: string | null }
+      }
     | { kind: 'not_allowed'; reason: string }
     | { kind: 'no_answer'; reason: string }
     | undefined

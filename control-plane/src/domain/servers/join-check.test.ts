@@ -14,12 +14,14 @@ test('a complete installation has no problem', () => {
   expect(codes({})).toEqual([])
 })
 
-test.each(['http://127.0.0.1:8080', 'http://localhost:8080', 'https://[::1]:8080', 'http://0.0.0.0:1'])(
-  'another machine cannot reach %s',
-  (baseUrl) => {
-    expect(codes({ baseUrl, agentEndpoints: ['127.0.0.1:7443'] })).toEqual(['address_local'])
-  },
-)
+test.each([
+  'http://127.0.0.1:8080',
+  'http://localhost:8080',
+  'https://[::1]:8080',
+  'http://0.0.0.0:1',
+])('another machine cannot reach %s', (baseUrl) => {
+  expect(codes({ baseUrl, agentEndpoints: ['127.0.0.1:7443'] })).toEqual(['address_local'])
+})
 
 test.each(['127.0.0.1', 'localhost', 'box.localhost', '::1'])(
   'the same machine reaches a local address: %s',

@@ -6,7 +6,6 @@ import { text } from './form.tsx'
 const MiB = 1_024 ** 2
 const GiB = 1_024 ** 3
 
-
 const shown = (value: number | null, unit: number): number | undefined =>
   value === null ? undefined : Number((value / unit).toFixed(2))
 

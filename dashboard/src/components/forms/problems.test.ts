@@ -9,8 +9,17 @@ const FIELDS = [
   { id: 'd', name: 'server_ids', label: 'ams-2' },
   { id: 'e', name: 'token', label: 'Token' },
 ]
-const problem = (fields: Problem['fields'], message = `${fields.length} fields are not valid.`) =>
-  ({ message, fields, code: 'validation_failed', status: 422, requestId: undefined, details: {} })
+const problem = (
+  fields: Problem['fields'],
+  message = `${fields.length} fields are not valid.`,
+) => ({
+  message,
+  fields,
+  code: 'validation_failed',
+  status: 422,
+  requestId: undefined,
+  details: {},
+})
 const place = (...fields: [string, string][]) => {
   const { atFields, atTop } = placeProblems(
     problem(fields.map(([field, message]) => ({ field, message }))),

@@ -42,7 +42,10 @@ function say(problem: Problem['fields'][number], label: string | undefined): str
     return label === undefined ? `${words(field)} ${said}` : capital(said)
   }
   if (!field.includes('_')) return message
-  return message.replaceAll(new RegExp(`\\b${field.replaceAll('.', '\\.')}\\b`, 'g'), label ?? words(field))
+  return message.replaceAll(
+    new RegExp(`\\b${field.replaceAll('.', '\\.')}\\b`, 'g'),
+    label ?? words(field),
+  )
 }
 
 export function placeProblems(problem: Problem, fields: readonly FormField[]): Placed {

@@ -194,7 +194,10 @@ function Projects() {
         empty={none}
       >
         {(list) => (
-          <Table label="Projects" head={['Name', 'Organization', 'State', 'Environments', 'Created']}>
+          <Table
+            label="Projects"
+            head={['Name', 'Organization', 'State', 'Environments', 'Created']}
+          >
             {list.map((p) => (
               <Row key={p.id}>
                 <Cell of="Name">{p.name}</Cell>

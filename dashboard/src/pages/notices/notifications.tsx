@@ -34,42 +34,40 @@ function Channels({ organizationId }: { organizationId: number }) {
     if (secretId) await navigate({ to: '/secrets/$id', params: { id: secretId } })
   }
   return (
-    <>
-      <Loaded query={query} what="Channels">
-        {({ channels, sends_mail: sendsMail }) => (
-          <>
-            {channels.length === 0 && (
-              <Empty title="No channels yet.">
-                <p>Add one below to learn when a deployment fails or a server is offline.</p>
-              </Empty>
-            )}
-            {channels.map((channel) => (
-              <One
-                key={channel.id}
-                channel={channel}
-                reason={reason}
-                sendsMail={sendsMail}
-                onSecret={show}
-              />
-            ))}
-            <Section title="Add a channel">
-              <ChannelForm
-                sendsMail={sendsMail}
-                reason={reason}
-                submit="Add channel"
-                done="Added. Send a test to try it."
-                send={async (asked) => {
-                  const channel = await change(
-                    api.channel.create.mutate({ organization_id: organizationId, ...asked }),
-                  )
-                  await show(channel.secret_id)
-                }}
-              />
-            </Section>
-          </>
-        )}
-      </Loaded>
-    </>
+    <Loaded query={query} what="Channels">
+      {({ channels, sends_mail: sendsMail }) => (
+        <>
+          {channels.length === 0 && (
+            <Empty title="No channels yet.">
+              <p>Add one below to learn when a deployment fails or a server is offline.</p>
+            </Empty>
+          )}
+          {channels.map((channel) => (
+            <One
+              key={channel.id}
+              channel={channel}
+              reason={reason}
+              sendsMail={sendsMail}
+              onSecret={show}
+            />
+          ))}
+          <Section title="Add a channel">
+            <ChannelForm
+              sendsMail={sendsMail}
+              reason={reason}
+              submit="Add channel"
+              done="Added. Send a test to try it."
+              send={async (asked) => {
+                const channel = await change(
+                  api.channel.create.mutate({ organization_id: organizationId, ...asked }),
+                )
+                await show(channel.secret_id)
+              }}
+            />
+          </Section>
+        </>
+      )}
+    </Loaded>
   )
 }
 

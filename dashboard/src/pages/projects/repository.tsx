@@ -43,7 +43,9 @@ export function Repository({
         ]}
       />
       {p.repository.renamed_to && (
-        <Note kind="warn">The forge says that the repository is now {p.repository.renamed_to}.</Note>
+        <Note kind="warn">
+          The forge says that the repository is now {p.repository.renamed_to}.
+        </Note>
       )}
       <CheckRepository id={p.id}>
         <ActButton
@@ -80,7 +82,9 @@ export function Repository({
           send={() => change(api.project.replaceDeployKey.mutate({ project_id: p.id }))}
           done="Add the new key at the forge."
         >
-          <p>Deployments cannot read a private repository until you add the new key at the forge.</p>
+          <p>
+            Deployments cannot read a private repository until you add the new key at the forge.
+          </p>
         </Ask>
       )}
       <HostKey project={p} />

@@ -201,7 +201,9 @@ function Parts({ server: s }: { server: Server }) {
               <div className="stack-small">
                 <Status
                   of={part.reason ? 'missing' : 'active'}
-                  word={part.reason ? (part.version ? 'Needs attention' : 'Not found') : 'Installed'}
+                  word={
+                    part.reason ? (part.version ? 'Needs attention' : 'Not found') : 'Installed'
+                  }
                   {...(part.reason ? { tone: 'warn' as const } : {})}
                 />
                 {part.reason && <span className="muted small">{part.reason}</span>}

@@ -43,8 +43,8 @@ export function Servers() {
           list.length === 0 ? (
             <Empty title="No servers yet.">
               <p>
-                A server is a Linux machine of yours. Its agent connects to Berth, so it needs no open
-                port.
+                A server is a Linux machine of yours. Its agent connects to Berth, so it needs no
+                open port.
               </p>
               <p>
                 <code>berth server add fra-1 --hostname fra-1.example.com</code>

@@ -102,8 +102,7 @@ export function Asking({ servers, onMade }: Props) {
           />
           {found.length === 1 ? (
             <p>
-              Recipe: <strong>{decided}</strong>{' '}
-              <span className="muted">as .service.yml says</span>
+              Recipe: <strong>{decided}</strong> <span className="muted">as .service.yml says</span>
             </p>
           ) : (
             <Select

@@ -89,9 +89,8 @@ function Followed({ environment: e, taskId }: { environment: Environment; taskId
                 <span className="muted small">
                   {phase.duration_ms !== null
                     ? duration(phase.duration_ms)
-                    : phase.status === 'running' && phase.started_at && (
-                        <Clock since={phase.started_at} />
-                      )}
+                    : phase.status === 'running' &&
+                      phase.started_at && <Clock since={phase.started_at} />}
                 </span>
               </li>
             ))}

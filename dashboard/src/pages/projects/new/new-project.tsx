@@ -18,9 +18,7 @@ export function NewProject() {
   const [plan, setPlan] = useState<Plan>()
   const id = Number(project)
   if (Number.isSafeInteger(id) && id > 0) {
-    return (
-      <SetUp key={id} id={id} {...(secret ? { secret } : {})} {...(plan ? { plan } : {})} />
-    )
+    return <SetUp key={id} id={id} {...(secret ? { secret } : {})} {...(plan ? { plan } : {})} />
   }
   if (!mayCreate) {
     return (

@@ -46,11 +46,7 @@ export function SetUp({ id, ...rest }: Props) {
           title={`Set up ${p.name}`}
           trail={<Link to="/">Projects</Link>}
           actions={
-            <Link
-              to="/projects/$id"
-              params={{ id: String(p.id) }}
-              className={buttonClass('plain')}
-            >
+            <Link to="/projects/$id" params={{ id: String(p.id) }} className={buttonClass('plain')}>
               Open {p.name}
             </Link>
           }
@@ -98,7 +94,11 @@ function Steps({ project: p, secret, plan }: Omit<Props, 'id'> & { project: Proj
         {connect.isPending ? (
           <p role="status">Installing the deploy key and the webhook at the forge…</p>
         ) : isConnected ? (
-          <p className="muted">Installed at the forge and checked.</p>
+          <p className="muted">
+            {forge.status === 'ok'
+              ? 'Installed at the forge and checked.'
+              : 'Installed at the forge. Berth checks it now.'}
+          </p>
         ) : (
           <>
             {connect.error && <Note kind="bad">{problemOf(connect.error).message}</Note>}

@@ -167,9 +167,7 @@ function BackupRow({ environment: e }: { environment: Environment }) {
       <Cell of="Newest backup">
         {newest ? <Time at={newest.created_at} /> : query.isPending ? '' : 'never'}
       </Cell>
-      <Cell of="State">
-        {newest && <Status {...LOOKS[newest.status]} />}
-      </Cell>
+      <Cell of="State">{newest && <Status {...LOOKS[newest.status]} />}</Cell>
     </Row>
   )
 }
