@@ -233,10 +233,12 @@ describe.skipIf(missing('chromium'))('projects in a browser', () => {
 
     test('the reference in the product has the keys of the schema', async () => {
       await v.goto('/docs/service-file')
-      await v.page.getByRole('table', { name: 'Keys of docker.services.<name>' }).waitFor()
       await v.page
-        .getByRole('table', { name: 'Keys of actions.<name>' })
-        .getByText('schedule')
+        .getByRole('table', { name: 'Keys of docker.services.<name>', exact: true })
+        .waitFor()
+      await v.page
+        .getByRole('table', { name: 'Keys of actions.<name>', exact: true })
+        .getByText('schedule', { exact: true })
         .waitFor()
     })
 

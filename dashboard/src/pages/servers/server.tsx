@@ -199,13 +199,15 @@ function Parts({ server: s }: { server: Server }) {
             <Cell of="Version">{part.version ?? ''}</Cell>
             <Cell of="State">
               <div className="stack-small">
-                <Status
-                  of={part.reason ? 'missing' : 'active'}
-                  word={
-                    part.reason ? (part.version ? 'Needs attention' : 'Not found') : 'Installed'
-                  }
-                  {...(part.reason ? { tone: 'warn' as const } : {})}
-                />
+                {part.reason ? (
+                  <Status
+                    of="missing"
+                    word={part.version ? 'Needs attention' : 'Not found'}
+                    tone="warn"
+                  />
+                ) : (
+                  <span className="muted">Installed</span>
+                )}
                 {part.reason && <span className="muted small">{part.reason}</span>}
               </div>
             </Cell>

@@ -109,7 +109,7 @@ export function FirstRun({ organizationId, ...known }: Props) {
                 <>
                   <p className="muted">{step.why}</p>
                   <CopyField label="command" text={step.command} />
-                  <StepLink step={step} projectId={project?.id} />
+                  <StepLink step={step} project={project} />
                 </>
               )}
             </div>
@@ -120,13 +120,19 @@ export function FirstRun({ organizationId, ...known }: Props) {
   )
 }
 
-function StepLink({ step, projectId }: { step: Step; projectId: number | undefined }) {
+function StepLink({
+  step,
+  project,
+}: {
+  step: Step
+  project: Known['projects'][number] | undefined
+}) {
   const to =
-    step.to ?? (step.of === 'deployment' && projectId ? `/projects/new?project=${projectId}` : null)
+    step.to ?? (step.of === 'deployment' && project ? `/projects/new?project=${project.id}` : null)
   if (to === null) return null
   return (
     <div className="row">
-      <Link to={to} className={buttonClass('main')}>
+      <Link to={to} className={buttonClass(project ? 'plain' : 'main')}>
         {step.button ?? 'Deploy'}
       </Link>
     </div>

@@ -24,12 +24,13 @@ const SHOWN = 4
 export function Projects() {
   const organization = useOrganization()
   const mayCreate = usePermission('project:write')
+  const isEmpty = useProjects().data?.projects.length === 0
   return (
     <Page
       title="Projects"
       actions={
         mayCreate && (
-          <Link to="/projects/new" className={buttonClass('main')}>
+          <Link to="/projects/new" className={buttonClass(isEmpty ? 'plain' : 'main')}>
             <Icon name="plus" /> New project
           </Link>
         )

@@ -53,8 +53,8 @@ function Found({ preview, file }: { preview: Preview; file: NonNullable<Preview[
   return (
     <div className="stack-small">
       <p>
-        .service.yml on {preview.branch}: {file.recipes.join(' and ')},{' '}
-        {count(file.services.length, 'service')}
+        .service.yml on {preview.branch}: {file.recipes.join(' and ')}
+        {file.services.length > 0 && `, ${count(file.services.length, 'service')}`}
         {file.actions.length > 0 && `, ${count(file.actions.length, 'action')}`}.
       </p>
       {file.services.length > 0 && (

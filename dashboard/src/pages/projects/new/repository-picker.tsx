@@ -8,6 +8,7 @@ import { Select, Text } from '../../../components/forms/field.tsx'
 import { FormError } from '../../../components/forms/form.tsx'
 import { Cell, Row, Table } from '../../../components/table.tsx'
 import { nameOfKind } from '../forge.tsx'
+import css from './new.module.css'
 
 type Repository = Awaited<ReturnType<typeof api.forge.repositories.mutate>>['repositories'][number]
 
@@ -59,33 +60,33 @@ export function RepositoryPicker({
   return (
     <fieldset className="stack-small" aria-label="Choose a repository">
       <legend>Choose a repository</legend>
-      <Select
-        label="Forge"
-        value={String(connectionId)}
-        onChange={(event) => {
-          choose(Number(event.currentTarget.value))
-          show(undefined)
-        }}
-      >
-        {connections.map((one) => (
-          <option key={one.id} value={one.id}>
-            {nameOfKind(one.provider)}, {one.account || one.api_url}
-          </option>
-        ))}
-      </Select>
-      <Text
-        label="Search"
-        value={search}
-        maxLength={200}
-        hint="Part of the name; empty lists all."
-        onChange={(event) => setSearch(event.currentTarget.value)}
-        onKeyDown={(event) => {
-          if (event.key !== 'Enter') return
-          event.preventDefault() // the form around it must not be sent
-          void load(null, [])
-        }}
-      />
-      <div className="row">
+      <div className={css.search}>
+        <Select
+          label="Forge"
+          value={String(connectionId)}
+          onChange={(event) => {
+            choose(Number(event.currentTarget.value))
+            show(undefined)
+          }}
+        >
+          {connections.map((one) => (
+            <option key={one.id} value={one.id}>
+              {nameOfKind(one.provider)}, {one.account || one.api_url}
+            </option>
+          ))}
+        </Select>
+        <Text
+          label="Search"
+          value={search}
+          maxLength={200}
+          placeholder="Part of the name"
+          onChange={(event) => setSearch(event.currentTarget.value)}
+          onKeyDown={(event) => {
+            if (event.key !== 'Enter') return
+            event.preventDefault() // the form around it must not be sent
+            void load(null, [])
+          }}
+        />
         <Button busy={isBusy} onClick={() => void load(null, [])}>
           Search
         </Button>
@@ -108,8 +109,7 @@ export function RepositoryPicker({
                 <Cell of="Choose" end>
                   <Button
                     small
-                    aria-label={`Choose ${one.full_name}`}
-                    aria-pressed={picked === one.full_name}
+                    aria-label={`${picked === one.full_name ? 'Chosen' : 'Choose'} ${one.full_name}`}
                     onClick={() => onPick(pick(one, connectionId))}
                   >
                     {picked === one.full_name ? 'Chosen' : 'Choose'}
