@@ -14,6 +14,20 @@ export function useProjects() {
   })
 }
 
+/** Across the projects of the current organization: newest deployments, and what waits for a person. */
+export function useOverview() {
+  const organization = useOrganization()
+  return useQuery({
+    queryKey: [...trpc.project.overview.queryKey(), organization?.id],
+    queryFn: ({ signal }) =>
+      api.project.overview.query(undefined, {
+        signal,
+        context: { organization: organization?.id },
+      }),
+    enabled: organization !== undefined,
+  })
+}
+
 export const useProject = (id: number) =>
   useQuery(trpc.project.get.queryOptions({ project_id: id }))
 export const useEnvironments = (id: number) =>
@@ -44,6 +58,7 @@ type Router = typeof api
 type Answer<T> = T extends { query(...args: never[]): Promise<infer A> } ? A : never
 export type Environment = Answer<Router['environment']['get']>
 export type Project = Answer<Router['project']['get']>
+export type Overview = Answer<Router['project']['overview']>
 export type Server = Answer<Router['server']['get']>
 export type Task = Answer<Router['task']['list']>['tasks'][number]
 export type PullRequest = Answer<Router['pullRequest']['list']>['pull_requests'][number]

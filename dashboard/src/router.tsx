@@ -6,9 +6,11 @@ import {
   lazyRouteComponent,
   Outlet,
   useLocation,
+  useMatches,
 } from '@tanstack/react-router'
-import { useEffect } from 'react'
+import { type ReactNode, useEffect } from 'react'
 import { problemOf } from './api.ts'
+import { Page } from './components/page.tsx'
 import { Redirect } from './components/redirect.tsx'
 import { ErrorState, Skeleton } from './components/states.tsx'
 import { type Me, useMe } from './organization.ts'
@@ -26,15 +28,23 @@ function Inside() {
   useEffect(() => {
     if (isIn) beginSession()
   }, [isIn])
+  const isUnknown = useMatches({ select: (all) => all.at(-1)?.routeId.endsWith('/$') ?? false })
   if (me.data && mustEnrol(me.data) && !pathname.startsWith('/account')) {
     return <Redirect to="/account" />
   }
   if (me.data) return <Shell me={me.data} />
-  if (!me.isError) return <Skeleton />
-  if (problemOf(me.error).status === 401) {
+  if (me.isError && problemOf(me.error).status === 401) {
+    if (isUnknown) return <Bare of={<NotFound />} />
     return <Redirect to="/login" {...(href === '/' ? {} : { next: href })} />
   }
-  return <ErrorState what="Your account" error={me.error} again={() => void me.refetch()} />
+  if (!me.isError) return <Bare of={<Skeleton />} />
+  const failed = <ErrorState what="Your account" error={me.error} again={() => void me.refetch()} />
+  return <Bare of={<Page title="Berth">{failed}</Page>} />
+}
+
+/** A page without the frame, which needs a signed-in user. */
+function Bare({ of }: { of: ReactNode }) {
+  return <main id="main">{of}</main>
 }
 
 /** Every organization of the user waits for a second factor. */
@@ -57,6 +67,9 @@ const page = (path: string, load: Load, name: string) =>
   createRoute({ getParentRoute: () => inside, ...options(path, load, name) })
 
 const people = () => import('./pages/people/people.tsx')
+const server = () => import('./pages/servers/server.tsx')
+const admin = () => import('./pages/installation/admin.tsx')
+const projectSettings = () => import('./pages/projects/settings/settings.tsx')
 const environment = (tab: string, load: Load, name: string) =>
   page(`/environments/$id${tab}`, load, name)
 
@@ -69,9 +82,9 @@ const tree = root.addChildren([
   open('/design', () => import('./pages/design/design.tsx'), 'Design'),
   open('/docs/service-file', () => import('./pages/service-file.tsx'), 'ServiceFile'),
   inside.addChildren([
-    page('/', () => import('./pages/projects/projects.tsx'), 'Projects'),
+    page('/', () => import('./pages/projects/home/projects.tsx'), 'Projects'),
     page('/device', () => import('./pages/people/device.tsx'), 'DevicePage'),
-    page('/projects/new', () => import('./pages/projects/new-project.tsx'), 'NewProject'),
+    page('/projects/new', () => import('./pages/projects/new/new-project.tsx'), 'NewProject'),
     page('/projects/$id', () => import('./pages/projects/project.tsx'), 'ProjectEnvironments'),
     page(
       '/projects/$id/deployments',
@@ -88,11 +101,8 @@ const tree = root.addChildren([
       () => import('./pages/projects/variables.tsx'),
       'ProjectVariables',
     ),
-    page(
-      '/projects/$id/settings',
-      () => import('./pages/projects/settings.tsx'),
-      'ProjectSettings',
-    ),
+    page('/projects/$id/settings', projectSettings, 'ProjectSettings'),
+    page('/projects/$id/settings/$part', projectSettings, 'ProjectSettings'),
     environment('', () => import('./pages/environments/environment.tsx'), 'EnvironmentOverview'),
     environment(
       '/deployments',
@@ -114,7 +124,8 @@ const tree = root.addChildren([
     ),
     page('/tasks/$id', () => import('./pages/deployments/task.tsx'), 'TaskPage'),
     page('/servers', () => import('./pages/servers/servers.tsx'), 'Servers'),
-    page('/servers/$id', () => import('./pages/servers/server.tsx'), 'ServerPage'),
+    page('/servers/$id', server, 'ServerPage'),
+    page('/servers/$id/$part', server, 'ServerPage'),
     page('/org/members', () => import('./pages/people/members.tsx'), 'Members'),
     page('/org/settings', () => import('./pages/people/organization.tsx'), 'OrganizationSettings'),
     page('/org/notifications', () => import('./pages/notices/notifications.tsx'), 'Notifications'),
@@ -126,8 +137,10 @@ const tree = root.addChildren([
       () => import('./pages/people/account/authenticator.tsx'),
       'Authenticator',
     ),
-    page('/account/secrets/$id', () => import('./pages/people/account/secret.tsx'), 'SecretPage'),
-    page('/admin', () => import('./pages/installation/admin.tsx'), 'Admin'),
+    page('/secrets/$id', () => import('./pages/secrets/secret.tsx'), 'SecretPage'),
+    page('/admin', admin, 'Admin'),
+    page('/admin/$part', admin, 'Admin'),
+    createRoute({ getParentRoute: () => inside, path: '$', component: NotFound }),
   ]),
 ])
 

@@ -15,6 +15,7 @@ describe.skipIf(missing('chromium'))('forges in a browser', () => {
     fixture = await RepositoryFixture.start('sqlite', 'gitea', PASSWORD)
     const listed = { isPrivate: true, isArchived: false }
     fixture.host.listed.push({ name: 'acme/shop', ...listed }, { name: 'acme/docs', ...listed })
+    fixture.host.files.set('.service.yml', 'manual: { deploy: [ "true" ] }\n')
     v = await chrome.visit(fixture.cp.url)
     await v.signIn('ada@example.com', PASSWORD)
   })
@@ -58,19 +59,19 @@ describe.skipIf(missing('chromium'))('forges in a browser', () => {
 
   test('a new project is chosen from its repositories and connected', async () => {
     await v.goto('/projects/new')
-    await v.button('List repositories').click()
     await v.button('Choose acme/docs').waitFor()
-    await fits('new-project')
     await v.button('Choose acme/shop').click()
+    await v.text(/\.service\.yml on main: manual/).waitFor()
+    await fits('new-project')
     const repository = v.page.getByLabel('Repository', { exact: true })
     expect(await repository.inputValue()).toBe('git@git.example.com:acme/shop.git')
     await repository.fill(fixture.host.repoUrl) // the name in the list exists only there
     await v.fill('Name', 'store')
     await v.fill('Domain', 'store.example.com')
-    await v.button('Create project').click()
-    await v.heading('store is created')
-    await v.button('Connect').click()
-    await v.text('A test delivery arrived.').waitFor()
+    await v.button('Create and set up').click()
+    await v.heading('Set up store')
+    await v.text('Installed at the forge and checked.').waitFor()
+    await v.text(/The repository can be read/).waitFor()
     await fits('connected')
     expect([fixture.host.keys.length, fixture.host.hooks.length]).toEqual([1, 1])
     expect(await v.page.content()).not.toContain(fixture.host.token)
@@ -79,6 +80,7 @@ describe.skipIf(missing('chromium'))('forges in a browser', () => {
   test('the settings of a project show what broke, repair and disconnect it', async () => {
     await v.link('Open store').click()
     await v.link('Settings').click()
+    await v.link('Repository and forge').click()
     await v.text('Deliveries arrive.').or(v.text('A test delivery arrived.')).first().waitFor()
     fixture.host.hooks.splice(0)
     await v.button('Check now').click()

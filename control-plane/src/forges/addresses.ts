@@ -122,7 +122,7 @@ export interface Guard {
   check(host: string): Promise<Address[]>
 }
 
-async function resolveByHost(host: string): Promise<Address[]> {
+export async function resolveByHost(host: string): Promise<Address[]> {
   const found = await lookup(host, { all: true })
   return found.map(({ address, family }) => ({ address, family: family === 6 ? 6 : 4 }))
 }

@@ -2,7 +2,7 @@
 // address. Closing it ends what is running.
 import type { Sensitive } from '@berth/shared'
 import type { Config } from '../config.ts'
-import { createGuard, type Resolve } from './addresses.ts'
+import { createGuard, type Resolve, resolveByHost } from './addresses.ts'
 import type { ForgeAccount, ForgeClient, ForgeProvider } from './clients/forge.ts'
 import {
   candidateProviders,
@@ -11,6 +11,7 @@ import {
   openForge,
   repositoryPath,
 } from './clients/open.ts'
+import { lookAtTls, resolveName, type TlsLook } from './domain-look.ts'
 import { Git } from './git.ts'
 import { type OutgoingRequest, type Received, sendRequest } from './requests.ts'
 
@@ -24,10 +25,12 @@ export interface ForgePlace {
 export class Outbound {
   readonly git: Git
   readonly #guard
+  readonly #resolve: Resolve
   readonly #stop = new AbortController()
 
   constructor(config: Config, resolve?: Resolve) {
     const allowLocal = config.allowLocalRepositories
+    this.#resolve = resolve ?? resolveByHost
     this.#guard = createGuard({
       privateHosts: config.privateGitHosts,
       allowLoopback: allowLocal,
@@ -74,6 +77,16 @@ export class Outbound {
   /** Sends one request to the receiver of a notification, under the same rules as to a forge. */
   request(asked: Omit<OutgoingRequest, 'signal'>): Promise<Received> {
     return sendRequest(this.#guard, { ...asked, signal: this.#stop.signal })
+  }
+
+  /** Every address of a name, for comparison only; empty if it has none. */
+  resolve(host: string): Promise<string[]> {
+    return resolveName(this.#resolve, host)
+  }
+
+  /** The certificate that answers at a name. */
+  lookAtTls(host: string): Promise<TlsLook> {
+    return lookAtTls(this.#guard, host, { signal: this.#stop.signal })
   }
 
   /** Throws OutboundRefusal if a request to this host would not be sent. */

@@ -52,7 +52,7 @@ export const LABELS = [
   'mail',
   'cookie',
   'totp',
-  'one-time-secret',
+  'one-time',
 ] as const
 export type Label = (typeof LABELS)[number]
 

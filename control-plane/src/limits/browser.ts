@@ -1,6 +1,6 @@
 // Limits for browsers: ranges of logs, downloads, live streams, the files of the dashboard. Every number has its reason; times are in
 // milliseconds, sizes in bytes.
-import { DAY, KiB, MiB, SECOND } from '@berth/shared/units'
+import { DAY, HOUR, KiB, MiB, SECOND } from '@berth/shared/units'
 
 /** The dashboard's view of one log. */
 export const LOG_PAGES = {
@@ -29,6 +29,26 @@ export const DOWNLOADS = {
   ticketsPerUser: 50,
   /** Concurrent downloads of one user. */
   atOnce: 20,
+} as const
+
+/** Secrets that are shown once, until they are confirmed. */
+export const ONE_TIME_SECRETS = {
+  /** Long enough for a closed laptop or a walk to another machine. */
+  keptMs: HOUR,
+  /** Tokens and recovery codes, which their maker needs again when the page was closed too early. */
+  ownMs: DAY,
+  /** Unconfirmed ones of one person; the oldest is dropped first. */
+  perUser: 20,
+} as const
+
+/** The first page of the dashboard. */
+export const OVERVIEW = {
+  /** Deployments in the list of activity. */
+  activity: 10,
+  /** Projects whose newest deployments are merged; each costs one short read. */
+  projects: 50,
+  /** Entries of each kind that wait for a person; the pages of the projects have the rest. */
+  waiting: 20,
 } as const
 
 /** The built dashboard in memory, usually a few hundred kilobytes. Anything larger is not ours. */

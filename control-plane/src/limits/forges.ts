@@ -128,3 +128,14 @@ export const FORGE_CONNECTIONS = {
 
 /** POST …/repository_check: each starts git up to three times. */
 export const REPOSITORY_CHECKS = { perMinute: 12 } as const
+
+/** Looks at the names of a project's environments. */
+export const DOMAIN_CHECKS = {
+  /** Names of one project; a project has at most 20 environments by default, with a few names each. */
+  hosts: 60,
+  atOnce: 6,
+  /** A server that is there answers within a second. */
+  handshakeMs: 5 * SECOND,
+  /** Results in memory. */
+  kept: 5_000,
+} as const

@@ -765,14 +765,13 @@ export interface NoticesTable {
   finishedAt: number | null
 }
 
-/** Shown to its user until the user says that it is saved. */
+/** Shown to its user until the user confirms it. */
 export interface OneTimeSecretsTable {
-  id: Generated<number>
+  id: string
   userId: number
-  kind: 'token' | 'invitation' | 'recovery_codes'
-  title: string
-  /** What the secret opens; the row goes with it. */
-  subject: string
+  organizationId: number | null
+  /** What the secret opens, such as token:7; the row goes with it. Null: nothing ends it early. */
+  subject: string | null
   sealed: string
   createdAt: number
   expiresAt: number

@@ -113,17 +113,20 @@ interface LoadedProps<T> {
   lines?: number
   /** One page for "not found" and "no access". */
   missing?: ReactNode
+  /** Puts the loading and the error state into the layout of the page. */
+  frame?(state: ReactNode): ReactNode
   children(data: T): ReactNode
 }
 
 const isMissing = ({ status }: Problem): boolean => status === 404
 
 /** Earlier data stays visible during a refetch, even a failed one; the strip in the header reports that. */
-export function Loaded<T>({ query, what, lines, missing, children }: LoadedProps<T>) {
+export function Loaded<T>(props: LoadedProps<T>) {
+  const { query, what, lines, missing, frame = (state) => state, children } = props
   if (query.isError && missing !== undefined && isMissing(problemOf(query.error))) return missing
   if (query.data !== undefined) return children(query.data)
   if (query.isError) {
-    return <ErrorState what={what} error={query.error} again={() => void query.refetch()} />
+    return frame(<ErrorState what={what} error={query.error} again={() => void query.refetch()} />)
   }
-  return <Skeleton {...(lines === undefined ? {} : { lines })} />
+  return frame(<Skeleton {...(lines === undefined ? {} : { lines })} />)
 }

@@ -1,14 +1,20 @@
-// One page for "not found" and "no access". The organization switcher in the header leads on.
+// One page for "not found" and "no access"; the server does not say which. The organization switcher leads on.
 import { Link } from '@tanstack/react-router'
+import { buttonClass } from '../components/button.tsx'
 import { Page } from '../components/page.tsx'
 
 export function NotFound() {
   return (
-    <Page title="Not found, or you have no access">
-      <p>
-        This page does not exist, or it belongs to an organization you are not a member of. Choose
-        another organization in the header, or go <Link to="/">to the projects</Link>.
+    <Page title="Not found" heading="Not found, or you don’t have access">
+      <p className="muted">
+        The address may be wrong, or the page may belong to another organization of yours. Switch
+        organizations in the header, or ask an owner for access.
       </p>
+      <div className="row">
+        <Link to="/" className={buttonClass('plain')}>
+          All projects
+        </Link>
+      </div>
     </Page>
   )
 }

@@ -1,47 +1,66 @@
-// A short reference of .service.yml, also without login. Editors read the schema itself.
+// The reference of .service.yml, also without login. The keys come from the schema that checks the file, and a test
+// checks the examples.
+import { EXAMPLES, type ListedKey, listKeys } from '@berth/shared/service-file-reference'
+import { useQuery } from '@tanstack/react-query'
 import { Page, Section } from '../components/page.tsx'
+import { Loaded } from '../components/states.tsx'
+import { Cell, Row, Table } from '../components/table.tsx'
 
-const DOCKER = `docker:
-  services:
-    web:
-      build: .
-      port: 3000
-      health: /up
-      release: node dist/migrate.js`
+const SCHEMA = '/schemas/service.v1.json'
 
-const MANUAL = `manual:
-  deploy:
-    - npm ci
-    - npm run build
-  services:
-    web:
-      port: auto
-      run: exec node dist/server.js # listens on $PORT`
-
-const ACTIONS = `actions:
-  export-orders:
-    title: Export orders
-    run: npm run export
-    artifacts: [exports/*.csv]`
+/** The keys by the section that they belong to. */
+async function readSchema(): Promise<Map<string, ListedKey[]>> {
+  const answer = await fetch(SCHEMA)
+  if (!answer.ok) throw new Error('The schema could not be read.')
+  const keys = listKeys((await answer.json()) as Parameters<typeof listKeys>[0])
+  return Map.groupBy(keys, ({ section }) => section)
+}
 
 export function ServiceFile() {
+  const query = useQuery({
+    queryKey: ['service-file-schema'],
+    queryFn: readSchema,
+    staleTime: Infinity,
+  })
   return (
-    <main>
+    <main id="main">
       <Page title=".service.yml">
-        <p>
-          The file is in the root of the repository. Berth reads it from the deployed commit. Check
-          one with <code>berth config validate</code>; editors read{' '}
-          <a href="/schemas/service.v1.json">the schema</a>.
+        <p className="muted">
+          The file is in the root of the repository. Berth reads it from the deployed commit. Write
+          one with <code>berth config init</code>, check one with <code>berth config validate</code>
+          ; editors read <a href={SCHEMA}>the schema</a>.
         </p>
-        <Section title="With containers">
-          <pre>{DOCKER}</pre>
-        </Section>
-        <Section title="With commands of your own">
-          <pre>{MANUAL}</pre>
-        </Section>
-        <Section title="Actions">
-          <pre>{ACTIONS}</pre>
-        </Section>
+        {EXAMPLES.map(({ title, text }) => (
+          <Section key={title} title={title}>
+            <pre>{text.trimEnd()}</pre>
+          </Section>
+        ))}
+        <Loaded query={query} what="The keys">
+          {(sections) =>
+            [...sections].map(([section, keys]) => (
+              <Section key={section} title={section === '' ? 'Every key' : section} isBare>
+                <Table
+                  label={section === '' ? 'Keys of the file' : `Keys of ${section}`}
+                  head={['Key', 'Value', 'Meaning']}
+                >
+                  {keys.map((k) => (
+                    <Row key={k.key}>
+                      <Cell of="Key">
+                        <code>{k.key}</code>
+                      </Cell>
+                      <Cell of="Value">{k.value}</Cell>
+                      <Cell of="Meaning">
+                        <span>
+                          {k.description} <span className="muted">{k.fallback}</span>
+                        </span>
+                      </Cell>
+                    </Row>
+                  ))}
+                </Table>
+              </Section>
+            ))
+          }
+        </Loaded>
         <p className="muted">
           Always set: SERVICE_DOMAIN, SERVICE_ENV_IDENTIFIER, SERVICE_ENV_TYPE, SERVICE_ENV_BRANCH,
           and the variables of the environment.

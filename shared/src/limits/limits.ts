@@ -298,9 +298,6 @@ export const PEOPLE = {
   passkeyChallengeMs: 5 * MINUTE,
   /** Sign-ins with a passkey or the provider that one address may begin; an office shares an address. */
   ceremoniesPerMinute: 60,
-  /** A secret that its user never confirmed as saved; invitations keep theirs as long as they are open. */
-  oneTimeSecretMs: DAY,
-  oneTimeSecrets: 50,
   /** Rows of ended logins and used codes, kept to distinguish reuse from an invalid token. */
   endedMs: 30 * DAY,
 } as const

@@ -33,6 +33,7 @@ import { deleteOldReports } from '../../store/forges/commit-statuses.ts'
 import { deleteOldAlerts } from '../../store/installation/alerts.ts'
 import { deleteOldNotices } from '../../store/notices/notices.ts'
 import { deleteOldMails } from '../../store/people/mails.ts'
+import { deleteExpiredSecrets } from '../../store/people/one-time-secrets.ts'
 import { findProject } from '../../store/projects/projects.ts'
 import { findAgent, findServerAgent, listServerAgents } from '../../store/servers/agents.ts'
 import { deleteOldJoinTokens, findServer } from '../../store/servers/servers.ts'
@@ -173,6 +174,7 @@ export async function sweep(ctx: Context): Promise<void> {
   await each(ctx, [
     ({ db }) => deleteOldEvents(db, now - Math.min(EVENTS.keptMs, LIVE.keptMs)),
     ({ db }) => deleteOldJoinTokens(db, now - 86_400_000),
+    ({ db }) => deleteExpiredSecrets(db, now),
     ({ db }) => deleteOldSshCertificates(db, now - SSH.keptMs),
     ({ db }) => deleteOldReports(db, now - COMMIT_STATUSES.keptMs),
     expireLogs,

@@ -16,7 +16,7 @@ import { webhookSecretPlace } from '../forges/webhook-secrets.ts'
 import { channelPlace } from '../notices/secrets.ts'
 import { totpPlace } from '../people/factors/authenticator-app.ts'
 import { mailPlace } from '../people/mail.ts'
-import { oneTimeSecretPlace } from '../people/one-time-secrets.ts'
+import { secretPlace } from '../people/one-time-secrets.ts'
 import { authPlace } from '../projects/basic-auth.ts'
 import { deployKeyPlace } from '../projects/projects.ts'
 import { registryPlace } from '../projects/registries.ts'
@@ -183,8 +183,8 @@ const OF_INSTALLATION: readonly EncryptedColumn[] = [
     ...installation,
     table: 'one_time_secrets',
     column: 'sealed',
-    label: 'one-time-secret',
-    placeOf: (row) => oneTimeSecretPlace(idOf(row)),
+    label: 'one-time',
+    placeOf: (row) => secretPlace(String(row.id)),
   },
   {
     ...installation,

@@ -24,7 +24,7 @@ import {
   takeInvitation,
   updateInvitationLink,
 } from '../../store/people/invitations.ts'
-import { deleteSecretsOf } from '../../store/people/one-time-secrets.ts'
+import { deleteSecretsOf, listSecretsBySubject } from '../../store/people/one-time-secrets.ts'
 import {
   countMembers,
   findMember,
@@ -41,7 +41,7 @@ import type { Change } from '../core/change.ts'
 import { change } from '../core/transaction.ts'
 import { queueMail } from './mail.ts'
 import { emitMember } from './members.ts'
-import { keepSecret, listSecrets } from './one-time-secrets.ts'
+import { keepSecret } from './one-time-secrets.ts'
 import { personAsCaller } from './sign-in.ts'
 
 export interface InvitationView {
@@ -49,7 +49,7 @@ export interface InvitationView {
   invitedByName: string
   status: 'pending' | 'accepted' | 'expired'
   /** The page that shows its link to the person who made it. */
-  page?: number | null
+  page?: string | null
 }
 
 const missing = () => new AppError('not_found', "Not found, or you don't have access.")
@@ -72,10 +72,13 @@ export async function listOrganizationInvitations(
   requirePermission(caller, organizationId, 'member:write')
   const rows = await listInvitations(ctx.db, organizationId, page)
   const names = await listUserNames(ctx.db, [...new Set(rows.map((row) => row.invitedBy))])
-  const own = caller.origin.tokenId === null ? await listSecrets(ctx, caller) : []
-  const pages = new Map(own.map((secret) => [secret.subject, secret.id]))
+  const now = ctx.clock.now()
+  const pages =
+    caller.origin.tokenId === null
+      ? await listSecretsBySubject(ctx.db, caller.userId, now)
+      : new Map<string, string>()
   return rows.map((row) => ({
-    ...view(row, names, ctx.clock.now()),
+    ...view(row, names, now),
     page: pages.get(linkSubject(row.id)) ?? null,
   }))
 }
@@ -168,14 +171,16 @@ async function keepLink(
   caller: Caller,
   invitation: Invitation,
   token: string,
-): Promise<number | null> {
+): Promise<string | null> {
   const subject = linkSubject(invitation.id)
   await deleteSecretsOf(c.db, subject)
   return keepSecret(ctx, c, caller, {
-    kind: 'invitation',
-    title: invitation.email,
+    title: 'Invitation link',
+    hint: `We sent it to ${invitation.email}. You can also share it yourself: it works once, for this address only.`,
+    back: '/org/members',
+    values: [{ label: 'Link', text: `${ctx.baseUrl}/invite/${token}` }],
+    organizationId: invitation.organizationId,
     subject,
-    value: `${ctx.baseUrl}/invite/${token}`,
     expiresAt: invitation.expiresAt,
   })
 }

@@ -1,73 +1,100 @@
-// Secrets that were made in a browser (a token, an invitation's link, recovery codes) have a page of their own until
-// their user says that they are saved, so that a reload loses nothing. Only that user's browser reads them.
-import { AppError, PEOPLE } from '@berth/shared'
+// Secrets that the dashboard shows once: an address that survives a reload, only for the person who made the secret,
+// until that person confirms having copied it. Only a browser's login reads them; a token gets its secrets in the answer
+// that made them.
+import { randomBytes } from 'node:crypto'
 import type { Context } from '../../context.ts'
 import type { Caller } from '../../domain/core/access.ts'
+import type { Place } from '../../keys/secret-store.ts'
+import { ONE_TIME_SECRETS } from '../../limits/browser.ts'
 import {
-  deleteOneTimeSecret,
-  insertOneTimeSecret,
-  listOneTimeSecrets,
-  type OneTimeSecret,
-  updateOneTimeSecret,
+  deleteSecret,
+  findSecret,
+  insertSecret,
+  type OneTimeSecretRow,
 } from '../../store/people/one-time-secrets.ts'
+import { missing, requirePermission } from '../core/access.ts'
 import type { Change } from '../core/change.ts'
 import { change } from '../core/transaction.ts'
 
-export const oneTimeSecretPlace = (id: number) => ({
+/** What is shown. Sealed as a whole, so that the table says nothing about it. */
+export interface OneTimeSecret {
+  /** "Webhook secret of shop". */
+  title: string
+  /** What to do with it. */
+  hint: string
+  /** Where the page leads after the confirmation, an address of the dashboard. */
+  back: string
+  values: { label: string; text: string }[]
+}
+
+interface Kept extends OneTimeSecret {
+  /** The secret is no longer shown to a person who left this organization; null: the person's own. */
+  organizationId: number | null
+  /** What the secret opens, such as `invitation:7`; the secret goes with it. */
+  subject?: string
+  /** The end of what is shown, if it is not the usual one. */
+  expiresAt?: number
+}
+
+export const secretPlace = (id: string): Place => ({
   table: 'one_time_secrets',
   column: 'sealed',
   organizationId: null,
   rowId: id,
 })
 
-interface NewSecret extends Pick<OneTimeSecret, 'kind' | 'title'> {
-  /** What the secret opens, such as `invitation:7`; the secret goes with it. */
-  subject: string
-  value: string
-  expiresAt?: number
-}
-
-/** Returns the id of its page; null for a caller with a token, who gets the secret in the answer alone. */
+/** Returns the id for the address `/secrets/{id}`, or null for a token, which has the answer only. */
 export async function keepSecret(
   ctx: Context,
   c: Change,
   caller: Caller,
-  { value, ...secret }: NewSecret,
-): Promise<number | null> {
+  kept: Kept,
+): Promise<string | null> {
   if (caller.origin.tokenId !== null) return null
-  const { userId } = caller
-  const kept = await listOneTimeSecrets(c.db, userId, c.now)
-  for (const old of kept.slice(PEOPLE.oneTimeSecrets - 1)) {
-    await deleteOneTimeSecret(c.db, userId, old.id)
+  const { organizationId, subject = null, expiresAt, ...shown } = kept
+  const id = randomBytes(16).toString('base64url')
+  const sealed = ctx.secretStore.seal(
+    'one-time',
+    secretPlace(id),
+    Buffer.from(JSON.stringify(shown)),
+  )
+  const row = {
+    id,
+    userId: caller.userId,
+    organizationId,
+    subject,
+    sealed,
+    createdAt: c.now,
+    expiresAt: expiresAt ?? c.now + ONE_TIME_SECRETS.keptMs,
   }
-  const expiresAt = secret.expiresAt ?? c.now + PEOPLE.oneTimeSecretMs
-  const row = { ...secret, userId, createdAt: c.now, expiresAt }
-  const id = await insertOneTimeSecret(c.db, row)
-  const place = oneTimeSecretPlace(id)
-  const sealed = ctx.secretStore.seal('one-time-secret', place, Buffer.from(value))
-  await updateOneTimeSecret(c.db, id, sealed)
+  await insertSecret(c.db, row, ONE_TIME_SECRETS.perUser)
   return id
 }
 
-export const listSecrets = (ctx: Context, caller: Caller): Promise<OneTimeSecret[]> =>
-  listOneTimeSecrets(ctx.db, caller.userId, ctx.clock.now())
+/** As `keepSecret`, after the change that made the secret. */
+export const keepMadeSecret = (ctx: Context, caller: Caller, kept: Kept): Promise<string | null> =>
+  change(ctx, (c) => keepSecret(ctx, c, caller, kept))
+
+/** Another person's, a confirmed and an expired one are all missing. */
+async function loadSecret(ctx: Context, caller: Caller, id: string): Promise<OneTimeSecretRow> {
+  const row = await findSecret(ctx.db, id)
+  if (!row || row.userId !== caller.userId || row.expiresAt <= ctx.clock.now()) throw missing()
+  if (row.organizationId !== null) requirePermission(caller, row.organizationId, 'read')
+  return row
+}
 
 export async function readSecret(
   ctx: Context,
   caller: Caller,
-  id: number,
-): Promise<{ secret: OneTimeSecret; value: string }> {
-  const secret = (await listSecrets(ctx, caller)).find((one) => one.id === id)
-  if (!secret) {
-    throw new AppError('not_found', 'This was confirmed as saved, used, or is too old to be shown.')
-  }
-  const opened = ctx.secretStore.open('one-time-secret', oneTimeSecretPlace(id), secret.sealed)
-  return { secret, value: Buffer.from(opened).toString() }
+  id: string,
+): Promise<OneTimeSecret & { expiresAt: number }> {
+  const { sealed, expiresAt } = await loadSecret(ctx, caller, id)
+  const plain = Buffer.from(ctx.secretStore.open('one-time', secretPlace(id), sealed))
+  return { ...(JSON.parse(plain.toString()) as OneTimeSecret), expiresAt }
 }
 
-/** The user saved it. Doing so twice is no error. */
-export async function forgetSecret(ctx: Context, caller: Caller, id: number): Promise<void> {
-  await change(ctx, async (c) => {
-    await deleteOneTimeSecret(c.db, caller.userId, id)
-  })
+/** The person has copied it; it is deleted. */
+export async function confirmSecret(ctx: Context, caller: Caller, id: string): Promise<void> {
+  await loadSecret(ctx, caller, id)
+  await change(ctx, (c) => deleteSecret(c.db, id))
 }

@@ -18,7 +18,6 @@ import {
 import { deleteOldChallenges } from '../../store/people/factors.ts'
 import { type IdentityRow, insertIdentityRow } from '../../store/people/identity-rows.ts'
 import { deleteEndedLogins, deleteLogins } from '../../store/people/logins.ts'
-import { deleteOldSecrets } from '../../store/people/one-time-secrets.ts'
 import type { User } from '../../store/people/people.ts'
 import { findUser, updateUser } from '../../store/people/users.ts'
 import { audit, auditCaller } from '../core/audit.ts'
@@ -191,5 +190,4 @@ export async function sweepSignIns(ctx: Context): Promise<void> {
   await deleteEndedSessions(ctx.db, now, PEOPLE.lockMs)
   await deleteEndedLogins(ctx.db, now - PEOPLE.endedMs)
   await deleteOldChallenges(ctx.db, now)
-  await deleteOldSecrets(ctx.db, now)
 }

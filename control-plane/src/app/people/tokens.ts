@@ -1,10 +1,12 @@
 // A user's own tokens: listed without the secret, created with at most the scopes of the caller, revoked immediately.
+
 import { AppError, type FieldProblem, invalidFields, PEOPLE } from '@berth/shared'
 import { SCOPES, type TokenCreate } from '@berth/shared/api'
 import type { Context } from '../../context.ts'
 import type { Caller } from '../../domain/core/access.ts'
 import { tooWide } from '../../domain/people/people.ts'
 import { hashToken, makeToken } from '../../identity/tokens.ts'
+import { ONE_TIME_SECRETS } from '../../limits/browser.ts'
 import { deleteLogins } from '../../store/people/logins.ts'
 import { deleteSecretsOf } from '../../store/people/one-time-secrets.ts'
 import { insertToken, type Token } from '../../store/people/people.ts'
@@ -60,7 +62,7 @@ export async function createToken(
   ctx: Context,
   caller: Caller,
   asked: TokenCreate,
-): Promise<{ token: Token; secret: string; page: number | null }> {
+): Promise<{ token: Token; secret: string; page: string | null }> {
   requireScope(caller, 'admin')
   const organizationId = chooseBinding(caller, asked.organization_id)
   checkToken(caller, asked, organizationId)
@@ -89,10 +91,13 @@ export async function createToken(
     const token = await findToken(c.db, id)
     if (!token) throw new Error(`token ${id} is not there after it was made`)
     const page = await keepSecret(ctx, c, caller, {
-      kind: 'token',
-      title: asked.name,
+      title: 'New token',
+      hint: `Copy ${asked.name} now. Anyone who has it can act as you.`,
+      back: '/account/tokens',
+      values: [{ label: 'Token', text: secret }],
+      organizationId: null,
       subject: tokenSubject(id),
-      value: secret,
+      expiresAt: c.now + ONE_TIME_SECRETS.ownMs,
     })
     return { token, secret, page }
   })

@@ -9,6 +9,11 @@ import { VERSION } from '@berth/shared'
 import type { Context } from '../../context.ts'
 import { CLIENT_FILE, renderClientScript } from '../../domain/servers/client-script.ts'
 import { type PackagedAgent, renderInstallScript } from '../../domain/servers/install-script.ts'
+import {
+  findJoinProblems,
+  type JoinProblem,
+  missingPlatforms,
+} from '../../domain/servers/join-check.ts'
 
 const PACKAGE = /^berth-agent-(linux-(?:x64|arm64))\.tar\.gz$/
 
@@ -83,6 +88,20 @@ export async function clientScript(ctx: Context): Promise<string | undefined> {
     sha256: client.sha256,
     packages,
   })
+}
+
+interface JoinCheck {
+  problems: JoinProblem[]
+  /** Processors without a package: `arm64`. */
+  missing: string[]
+}
+
+/** Whether a join command would work on a server with this name, before a token is made for it. */
+export async function checkJoin(ctx: Context, hostname: string): Promise<JoinCheck> {
+  const platforms = (await listAgentPackages(ctx)).map((one) => one.platform)
+  const { baseUrl, agentEndpoints } = ctx
+  const problems = findJoinProblems({ baseUrl, agentEndpoints, hostname, platforms })
+  return { problems, missing: platforms.length === 0 ? [] : missingPlatforms(platforms) }
 }
 
 /**

@@ -87,6 +87,8 @@ export interface ForgeWebhook {
 
 /** What a repository needs so that Berth can read it and hear about it. */
 export interface RepositorySetup {
+  /** The text of a small file of a branch; undefined if the branch has no such file. */
+  readFile(path: string, branch: string): Promise<string | undefined>
   listKeys(): Promise<ForgeKey[]>
   /** Adds a key that may only read. */
   addKey(key: { title: string; line: string }): Promise<string>
@@ -204,6 +206,25 @@ export class ForgeApi {
 
   /** `path` starts with a slash; the caller has encoded every part that came from outside. */
   async call(method: OutgoingRequest['method'], path: string, body?: unknown): Promise<Answer> {
+    const { text, host, ...received } = await this.#send(method, path, body)
+    return { ...received, json: parse(text, host) }
+  }
+
+  /** Returns undefined if it does not exist. */
+  async findText(path: string): Promise<string | undefined> {
+    try {
+      return (await this.#send('GET', path)).text
+    } catch (error) {
+      if (error instanceof ForgeError && error.trouble === 'not_found') return undefined
+      throw error
+    }
+  }
+
+  async #send(
+    method: OutgoingRequest['method'],
+    path: string,
+    body?: unknown,
+  ): Promise<Omit<Answer, 'json'> & { text: string; host: string }> {
     const { base, guard, token, signal } = this.#access
     const url = new URL(base + path)
     const headers = this.#headers(token.reveal())
@@ -221,7 +242,7 @@ export class ForgeApi {
     })
     const { status } = received
     if (status >= 200 && status < 300) {
-      return { status, headers: received.headers, json: parse(received.text, url.host) }
+      return { status, headers: received.headers, text: received.text, host: url.host }
     }
     throw refusalOf(status, received.headers, url.host, received.text)
   }
@@ -314,6 +335,12 @@ export const asTime = (value: unknown): number => {
   const ms = typeof value === 'number' ? value : Date.parse(asText(value))
   return Number.isFinite(ms) ? ms : 0
 }
+
+/** GitHub, Gitea and GitLab send the bytes of a file as base64. */
+export const decodeFile = (json: Json | undefined): string | undefined =>
+  json && json.encoding === 'base64'
+    ? Buffer.from(asText(json.content), 'base64').toString('utf8')
+    : undefined
 
 /** Unknown counts as a fork: both ids must be present and equal. */
 export const differs = (head: unknown, base: unknown): boolean =>

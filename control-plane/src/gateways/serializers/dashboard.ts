@@ -5,9 +5,10 @@ import type { TaskView } from '../../app/deployments/tasks.ts'
 import type { TicketView } from '../../app/files/downloads.ts'
 import type { SessionView } from '../../app/people/browser-logins.ts'
 import type { FactorsView } from '../../app/people/factors/factors.ts'
+import type { DomainView } from '../../app/projects/domains.ts'
+import type { Overview } from '../../app/projects/overview.ts'
 import type { Context } from '../../context.ts'
 import { type Caller, permissionsOf } from '../../domain/core/access.ts'
-import type { OneTimeSecret } from '../../store/people/one-time-secrets.ts'
 import type { User } from '../../store/people/people.ts'
 import { serializeTask, time, timeOrNull } from './fields.ts'
 
@@ -70,13 +71,46 @@ export const serializeFactors = (view: FactorsView) => ({
   required_by: view.requiredBy,
 })
 
-export const serializeSecret = ({ secret, value }: { secret: OneTimeSecret; value: string }) => ({
-  id: secret.id,
-  kind: secret.kind,
-  title: secret.title,
-  value,
-  created_at: time(secret.createdAt),
-  expires_at: time(secret.expiresAt),
+export const serializeOverview = ({ activity, approvals, brokenForges }: Overview) => ({
+  activity: activity.map(({ task, projectName, identifier }) => ({
+    id: task.id,
+    project: { id: task.projectId, name: projectName },
+    environment: { id: task.environmentId, identifier },
+    status: task.status,
+    branch: task.branch,
+    commit_sha: task.commitSha,
+    commit_message: task.commitMessage,
+    triggered_by: task.triggeredBy,
+    at: time(task.finishedAt ?? task.createdAt),
+  })),
+  approvals: approvals.map((p) => ({
+    project: { id: p.projectId, name: p.projectName },
+    number: p.number,
+    title: p.title,
+    author: p.author,
+    url: p.url,
+    head_sha: p.headSha || null,
+    since: timeOrNull(p.waitingSince),
+  })),
+  broken_forges: brokenForges.map((b) => ({
+    project: { id: b.projectId, name: b.projectName },
+    checked_at: timeOrNull(b.checkedAt),
+  })),
+})
+
+export const serializeDomain = ({ host, environment, server, check }: DomainView) => ({
+  host,
+  environment,
+  server,
+  check: check && {
+    dns: check.dns,
+    tls: check.tls,
+    addresses: check.addresses,
+    advice: check.advice,
+    issuer: check.issuer,
+    valid_to: timeOrNull(check.validTo),
+    checked_at: time(check.checkedAt),
+  },
 })
 
 /** The browser itself opens it, once. */

@@ -9,6 +9,7 @@ import type {
 } from '@berth/shared/api'
 import type { ForgeConnectionView } from '../../app/forges/connections/connections.ts'
 import type { Removed } from '../../app/forges/connections/installing.ts'
+import type { Preview } from '../../app/forges/connections/preview.ts'
 import { type ProjectForgeView, readChecks } from '../../app/forges/connections/project-forge.ts'
 import type { RepositoryView } from '../../app/forges/connections/repositories.ts'
 import type { ForgeSetup } from '../../store/forges/connections.ts'
@@ -62,4 +63,17 @@ export const serializeProjectForge = ({ connection, setup }: ProjectForgeView): 
 export const serializeDisconnected = ({ removed, left }: Removed): ForgeDisconnected => ({
   removed,
   left,
+})
+
+export const serializePreview = ({ branch, file, guess }: Preview) => ({
+  branch,
+  file: file && {
+    recipes: file.recipes,
+    services: file.services,
+    actions: file.actions,
+    errors: file.problems
+      .filter((p) => p.severity === 'error')
+      .map(({ line, message }) => ({ line, message })),
+  },
+  guess,
 })

@@ -14,11 +14,12 @@ import { deliveryRouter, pullRequestRouter } from './forges/delivery.ts'
 import { adminRouter } from './installation/admin.ts'
 import { auditRouter } from './installation/audit.ts'
 import { channelRouter } from './notices/channel.ts'
-import { factorRouter, secretRouter } from './people/factor.ts'
+import { factorRouter } from './people/factor.ts'
 import { sessionRouter } from './people/login.ts'
 import { me } from './people/me.ts'
 import { invitationRouter, memberRouter } from './people/member.ts'
 import { organizationRouter } from './people/organization.ts'
+import { secretRouter } from './people/secret.ts'
 import { deviceRouter, tokenRouter } from './people/token.ts'
 import { projectRouter } from './projects/project.ts'
 import { registryRouter } from './projects/registry.ts'
@@ -28,12 +29,12 @@ export const appRouter = router({
   me,
   session: sessionRouter,
   factor: factorRouter,
-  secret: secretRouter,
   organization: organizationRouter,
   member: memberRouter,
   invitation: invitationRouter,
   token: tokenRouter,
   device: deviceRouter,
+  secret: secretRouter,
   audit: auditRouter,
   admin: adminRouter,
   server: serverRouter,

@@ -36,9 +36,10 @@ export const COLUMN_FACTS: Record<string, Record<string, ColumnFacts>> = {
     purpose: { type: "'sign-in' | 'add' | 'confirm'" },
   },
   oneTimeSecrets: {
-    $: { note: 'Shown to its user until the user says that it is saved.' },
-    kind: { type: "'token' | 'invitation' | 'recovery_codes'" },
-    subject: { note: 'What the secret opens; the row goes with it.' },
+    $: { note: 'Shown to its user until the user confirms it.' },
+    subject: {
+      note: 'What the secret opens, such as token:7; the row goes with it. Null: nothing ends it early.',
+    },
   },
   tokens: {
     kind: { type: "'login' | 'personal'" },

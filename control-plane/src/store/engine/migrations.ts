@@ -38,8 +38,9 @@ import { notices } from '../migrations/0031-0040/0040-notices.ts'
 import { forges } from '../migrations/0041-0050/0043-forges.ts'
 import { sshSessions } from '../migrations/0041-0050/0046-ssh-sessions.ts'
 import { taskFacts } from '../migrations/0041-0050/0047-task-facts.ts'
-import { secondFactor } from '../migrations/0041-0050/0050-second-factor.ts'
 import { environmentMetrics } from '../migrations/0041-0050/0048-environment-metrics.ts'
+import { secondFactor } from '../migrations/0041-0050/0050-second-factor.ts'
+import { oneTimeSecrets } from '../migrations/0051-0060/0051-one-time-secrets.ts'
 import type { Schema } from '../schema.ts'
 import type { Engine } from './db.ts'
 import type { Migration, Types } from './migration.ts'
@@ -82,8 +83,9 @@ const MIGRATIONS: readonly Migration[] = [
   forges,
   sshSessions,
   taskFacts,
-  secondFactor,
   environmentMetrics,
+  secondFactor,
+  oneTimeSecrets,
 ]
 export const MIGRATION_NAMES: readonly string[] = MIGRATIONS.map(({ name }) => name)
 

@@ -52,3 +52,37 @@ export const findServerByName = (
     .where(sql<string>`lower(hostname)`, '=', host)
     .where('removedAt', 'is', null)
     .executeTakeFirst()
+
+/** The names of a project's environments: their own domains, and those that their services claim. */
+export async function listProjectHosts(db: Db, projectId: number, limit: number) {
+  const columns = [
+    'environments.id as environmentId',
+    'environments.identifier',
+    'servers.id as serverId',
+    'servers.name as serverName',
+    'servers.hostname as serverHostname',
+  ] as const
+  const own = await db
+    .selectFrom('environments')
+    .innerJoin('servers', 'servers.id', 'environments.serverId')
+    .select('environments.domain as host')
+    .select(columns)
+    .where('environments.projectId', '=', projectId)
+    .where('environments.removedAt', 'is', null)
+    .orderBy('environments.id')
+    .limit(limit)
+    .execute()
+  const claimed = await db
+    .selectFrom('hosts')
+    .innerJoin('environments', 'environments.id', 'hosts.environmentId')
+    .innerJoin('servers', 'servers.id', 'environments.serverId')
+    .select('hosts.host')
+    .select(columns)
+    .where('environments.projectId', '=', projectId)
+    .where('environments.removedAt', 'is', null)
+    .orderBy('hosts.host')
+    .limit(limit)
+    .execute()
+  const known = new Set(own.map(({ host }) => host))
+  return [...own, ...claimed.filter(({ host }) => !known.has(host))].slice(0, limit)
+}

@@ -12,9 +12,10 @@ interface Props {
   inherits: boolean
   reason?: string | undefined
   send(asked: Asked): Promise<unknown>
+  onDirty?: (isDirty: boolean) => void
 }
 
-export function BasicAuthForm({ now, inherits, reason, send }: Props) {
+export function BasicAuthForm({ now, inherits, reason, send, onDirty }: Props) {
   const [mode, setMode] = useState<Mode>(now.mode)
   return (
     <Form
@@ -23,6 +24,8 @@ export function BasicAuthForm({ now, inherits, reason, send }: Props) {
       clears
       reason={reason}
       label="Basic Auth"
+      guards
+      {...(onDirty ? { onDirty } : {})}
       send={(data) =>
         send(
           mode === 'own'

@@ -27,9 +27,10 @@ interface Ties {
 function useTies(
   name: string | undefined,
   hint: ReactNode,
+  label: string,
 ): { ties: Ties; error: string | undefined } {
   const id = useId()
-  const error = useFieldError(name)
+  const error = useFieldError(id, name, label)
   const described = [hint ? `${id}-hint` : '', error ? `${id}-error` : ''].filter(Boolean).join(' ')
   const ties = {
     id,
@@ -78,7 +79,7 @@ export function Text({
   hint,
   ...rest
 }: About & Plain<InputHTMLAttributes<HTMLInputElement>>) {
-  const { ties, error } = useTies(rest.name, hint)
+  const { ties, error } = useTies(rest.name, hint, label)
   return (
     <Frame id={ties.id} label={label} hint={hint} error={error}>
       <input type="text" {...rest} {...ties} />
@@ -91,7 +92,7 @@ export function Area({
   hint,
   ...rest
 }: About & Plain<TextareaHTMLAttributes<HTMLTextAreaElement>>) {
-  const { ties, error } = useTies(rest.name, hint)
+  const { ties, error } = useTies(rest.name, hint, label)
   return (
     <Frame id={ties.id} label={label} hint={hint} error={error}>
       <textarea spellCheck={false} {...rest} {...ties} />
@@ -105,7 +106,7 @@ export function Select({
   children,
   ...rest
 }: About & Plain<SelectHTMLAttributes<HTMLSelectElement>>) {
-  const { ties, error } = useTies(rest.name, hint)
+  const { ties, error } = useTies(rest.name, hint, label)
   return (
     <Frame id={ties.id} label={label} hint={hint} error={error}>
       <select {...rest} {...ties}>
@@ -120,7 +121,7 @@ export function Check({
   hint,
   ...rest
 }: About & Plain<InputHTMLAttributes<HTMLInputElement>>) {
-  const { ties, error } = useTies(rest.name, hint)
+  const { ties, error } = useTies(rest.name, hint, label)
   return (
     <div className={css.check}>
       <input type="checkbox" {...rest} {...ties} className={undefined} />
@@ -150,7 +151,7 @@ export function Secret({
   maxLength,
 }: About & { name: string; required?: boolean; maxLength?: number }) {
   const [isShown, show] = useState(false)
-  const { ties, error } = useTies(name, hint)
+  const { ties, error } = useTies(name, hint, label)
   return (
     <Frame id={ties.id} label={label} hint={hint} error={error}>
       <div className={css.secret}>

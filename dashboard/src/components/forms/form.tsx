@@ -1,5 +1,6 @@
 // Forms. The browser holds the typed values until they are sent, and they are kept nowhere else. The server validates;
-// its messages appear at their fields, and the first invalid field gets the focus.
+// each message appears once, at its field or at the top, and the first of them gets the focus. Typed values are not lost
+// silently: leaving the page asks first.
 import {
   createContext,
   type FormEvent,
@@ -15,8 +16,16 @@ import { Button, type ButtonKind } from '../button.tsx'
 import { Note } from '../states.tsx'
 import { say } from '../toast.tsx'
 import css from './form.module.css'
+import { type FormField, type Placed, placeProblems } from './problems.ts'
+import { LeaveGuard } from './unsaved.tsx'
 
-const FormProblem = createContext<Problem | undefined>(undefined)
+interface FormState {
+  placed: Placed | undefined
+  /** Fields say that they are on the form; the result takes one away again. */
+  add(field: FormField): () => void
+}
+
+const FormContext = createContext<FormState | undefined>(undefined)
 
 interface FormProps {
   /** Resolves when the server accepted. */
@@ -34,63 +43,88 @@ interface FormProps {
   /** Clears the fields after a successful send. */
   clears?: boolean
   isRow?: boolean
+  /** Asks before typed values are lost by leaving the page. */
+  guards?: boolean
+  /** Whether something was typed and not sent. */
+  onDirty?: (isDirty: boolean) => void
   children?: ReactNode
 }
 
 export function Form(props: FormProps) {
   const { send, submit, kind = 'main', done, beside, reason, label, clears, isRow } = props
+  const { guards = false, onDirty } = props
   const [isBusy, setBusy] = useState(false)
   const [problem, setProblem] = useState<Problem>()
-  const [unplaced, setUnplaced] = useState<Problem>()
+  const [placed, place] = useState<Placed>()
+  const [isDirty, setDirty] = useState(false)
   const ref = useRef<HTMLFormElement>(null)
+  const fields = useRef(new Map<string, FormField>())
   const isHere = useMounted()
   useFocusOnProblem(ref, problem)
+  const dirty = (now: boolean) => {
+    setDirty(now)
+    onDirty?.(now)
+  }
+  const refuse = (found: Problem | undefined) => {
+    setProblem(found)
+    place(found && placeProblems(found, inOrder(ref.current, fields.current)))
+  }
   const submitted = async (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault()
     if (isBusy || reason !== undefined) return
     const form = event.currentTarget
     setBusy(true)
-    setProblem(undefined)
-    setUnplaced(undefined)
+    refuse(undefined)
     try {
       await send(new FormData(form), form)
+      if (isHere.current) dirty(false)
       if (clears) form.reset()
       if (done) say(done)
     } catch (error) {
-      if (!isHere.current) return
-      const found = problemOf(error)
-      setProblem(found)
-      setUnplaced(leaveOut(found, form))
+      if (isHere.current) refuse(problemOf(error))
     } finally {
       if (isHere.current) setBusy(false)
     }
   }
+  const [state] = useState(() => ({
+    add(field: FormField) {
+      fields.current.set(field.id, field)
+      return () => void fields.current.delete(field.id)
+    },
+  }))
   return (
-    <FormProblem value={problem}>
+    <FormContext value={{ placed, add: state.add }}>
       <form
         ref={ref}
         className={isRow ? css.rowForm : css.form}
         aria-label={label}
         onSubmit={(event) => void submitted(event)}
+        onInput={() => !isDirty && dirty(true)}
         autoComplete="off"
       >
+        {problem && placed && placed.atTop.length > 0 && (
+          <FormError problem={problem} messages={placed.atTop} />
+        )}
         {props.children}
-        {unplaced && <FormError problem={unplaced} />}
         <div className="row">
-          <Button
-            type="submit"
-            kind={kind}
-            busy={isBusy}
-            reason={reason}
-            reasonHidden={props.reasonHidden ?? false}
-          >
+          <Button type="submit" kind={kind} busy={isBusy} reason={reason}>
             {submit}
           </Button>
           {beside}
         </div>
       </form>
-    </FormProblem>
+      {guards && isDirty && <LeaveGuard isSending={isBusy} />}
+    </FormContext>
   )
+}
+
+/** The fields as they are on the page, so that the first of several with one name gets the message. */
+function inOrder(
+  form: HTMLFormElement | null,
+  fields: ReadonlyMap<string, FormField>,
+): readonly FormField[] {
+  const controls = [...(form?.elements ?? [])]
+  return controls.flatMap(({ id }) => fields.get(id) ?? [])
 }
 
 function useMounted(): RefObject<boolean> {
@@ -107,33 +141,30 @@ function useMounted(): RefObject<boolean> {
 function useFocusOnProblem(ref: RefObject<HTMLFormElement | null>, problem: Problem | undefined) {
   useEffect(() => {
     if (!problem) return
-    const first = ref.current?.querySelector<HTMLElement>('[aria-invalid="true"]')
+    const first = ref.current?.querySelector<HTMLElement>('[aria-invalid="true"], [data-problem]')
     first?.focus()
   }, [ref, problem])
 }
 
-const belongsTo = (field: string, name: string): boolean =>
-  field === name || field.startsWith(`${name}.`)
-
-/** What the fields of the form do not show themselves: each message appears once, and none is lost. */
-function leaveOut(problem: Problem, form: HTMLFormElement): Problem | undefined {
-  if (problem.fields.length === 0) return problem
-  const names = [...form.elements].flatMap((element) => element.getAttribute('name') || [])
-  const fields = problem.fields.filter((f) => !names.some((name) => belongsTo(f.field, name)))
-  return fields.length === 0 ? undefined : { ...problem, fields }
-}
-
-export function FormError({ problem }: { problem: Problem }) {
+/** `messages`: those that belong to no field of a form. */
+export function FormError({
+  problem,
+  messages,
+}: {
+  problem: Problem
+  messages?: readonly string[]
+}) {
   const task = problem.details.task_id
-  const [only, ...others] = problem.fields
+  const all = messages ?? placeProblems(problem, []).atTop
   return (
-    <div role="alert">
+    <div role="alert" tabIndex={-1} data-problem="">
       <Note kind="bad">
-        {only && others.length === 0 ? only.message : problem.message}
-        {others.length > 0 && (
+        {all.length === 1 ? (
+          all[0]
+        ) : (
           <ul>
-            {problem.fields.map((f) => (
-              <li key={`${f.field} ${f.message}`}>{f.message}</li>
+            {all.map((message) => (
+              <li key={message}>{message}</li>
             ))}
           </ul>
         )}
@@ -148,12 +179,16 @@ export function FormError({ problem }: { problem: Problem }) {
   )
 }
 
-/** The server's messages for this field. */
-export function useFieldError(name: string | undefined): string | undefined {
-  const problem = useContext(FormProblem)
-  if (name === undefined) return undefined
-  const own = problem?.fields.filter((f) => belongsTo(f.field, name)) ?? []
-  return own.length === 0 ? undefined : [...new Set(own.map((f) => f.message))].join(' ')
+/** Puts a field on its form; the server's message for it. */
+export function useFieldError(
+  id: string,
+  name: string | undefined,
+  label: string,
+): string | undefined {
+  const form = useContext(FormContext)
+  const add = form?.add
+  useEffect(() => (name ? add?.({ id, name, label }) : undefined), [add, id, name, label])
+  return form?.placed?.atFields.get(id)
 }
 
 /** The value of a field; empty if nothing was typed. */

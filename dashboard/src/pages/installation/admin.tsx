@@ -1,34 +1,55 @@
 // The whole installation, for its administrators: names, counts and limits, but no variables, logs or certificates.
 import { useQuery } from '@tanstack/react-query'
+import { useParams } from '@tanstack/react-router'
 import { useState } from 'react'
 import { api, change, trpc } from '../../api.ts'
 import { ActButton, Ask } from '../../components/act.tsx'
 import { Button } from '../../components/button.tsx'
 import { More } from '../../components/more.tsx'
+import { SideNav } from '../../components/navigation/side-nav.tsx'
 import { Page, Section } from '../../components/page.tsx'
-import { Empty, Loaded, Note } from '../../components/states.tsx'
+import { Empty, Loaded } from '../../components/states.tsx'
 import { Status } from '../../components/status.tsx'
 import { Cell, Row, Table } from '../../components/table.tsx'
 import { Time } from '../../components/time.tsx'
 import { useMe } from '../../organization.ts'
+import { NotFound } from '../not-found.tsx'
 import { AuditTable } from './audit.tsx'
+
+const PARTS = [
+  { of: '', label: 'People', Part: Users },
+  { of: 'organizations', label: 'Organizations', Part: Organizations },
+  { of: 'projects', label: 'Projects', Part: Projects },
+  { of: 'keys', label: 'SSH keys', Part: Authorities },
+  { of: 'audit', label: 'Audit log', Part: WholeAudit },
+] as const
 
 export function Admin() {
   const me = useMe().data
+  const { part = '' } = useParams({ strict: false }) as { part?: string }
+  const found = PARTS.find(({ of }) => of === part)
+  if (!found) return <NotFound />
   if (me && !me.is_platform_admin) {
     return (
       <Page title="Platform administration">
-        <Note>Only platform administrators see this.</Note>
+        <Empty title="Only platform administrators see this page.">
+          <p>Ask one of them to appoint you, or to look for you.</p>
+        </Empty>
       </Page>
     )
   }
   return (
     <Page title="Platform administration">
-      <Users />
-      <Organizations />
-      <Projects />
-      <Authorities />
-      <WholeAudit />
+      <SideNav
+        label="Platform administration"
+        links={PARTS.map(({ of, label }) => ({
+          to: of === '' ? '/admin' : `/admin/${of}`,
+          label,
+          isExact: of === '',
+        }))}
+      >
+        <found.Part />
+      </SideNav>
     </Page>
   )
 }
@@ -161,7 +182,7 @@ function Organizations() {
         empty={none}
       >
         {(list) => (
-          <Table label="Organizations" head={['Name', 'Members', 'Projects', 'Servers', 'Made']}>
+          <Table label="Organizations" head={['Name', 'Members', 'Projects', 'Servers', 'Created']}>
             {list.map((o) => (
               <Row key={o.id}>
                 <Cell of="Name">
@@ -170,7 +191,7 @@ function Organizations() {
                 <Cell of="Members">{o.member_count}</Cell>
                 <Cell of="Projects">{o.project_count}</Cell>
                 <Cell of="Servers">{o.server_count}</Cell>
-                <Cell of="Made">
+                <Cell of="Created">
                   <Time at={o.created_at} />
                 </Cell>
               </Row>
@@ -188,7 +209,7 @@ function Projects() {
     select: (page) => ({ items: page.projects, next: page.next }),
   })
   return (
-    <Section title="Projects and their limits" isBare>
+    <Section title="Projects" isBare>
       <More
         what="Projects"
         query={query}
@@ -200,7 +221,10 @@ function Projects() {
         empty={none}
       >
         {(list) => (
-          <Table label="Projects" head={['Name', 'Organization', 'State', 'Environments', 'Made']}>
+          <Table
+            label="Projects"
+            head={['Name', 'Organization', 'State', 'Environments', 'Created']}
+          >
             {list.map((p) => (
               <Row key={p.id}>
                 <Cell of="Name">{p.name}</Cell>
@@ -211,7 +235,7 @@ function Projects() {
                 <Cell of="Environments">
                   {p.environment_count}/{p.environment_limit}
                 </Cell>
-                <Cell of="Made">
+                <Cell of="Created">
                   <Time at={p.created_at} />
                 </Cell>
               </Row>
@@ -235,10 +259,10 @@ function Authorities() {
   const query = useQuery(trpc.admin.sshAuthorities.queryOptions())
   const [asking, ask] = useState<{ step: 'announce' | 'adopt' | 'retire'; kind: Kind }>()
   return (
-    <Section title="Keys that sign SSH certificates" isBare>
+    <Section title="SSH authorities" isBare>
       <Loaded query={query} what="Keys">
         {({ authorities }) => (
-          <Table label="Keys" head={['Signs', 'Fingerprint', 'Phase', 'Waits for', 'Made']}>
+          <Table label="Keys" head={['Signs', 'Fingerprint', 'Phase', 'Waits for', 'Created']}>
             {authorities.map((a) => (
               <Row key={a.id}>
                 <Cell of="Signs">{a.kind === 'user' ? 'people' : 'servers'}</Cell>
@@ -247,7 +271,7 @@ function Authorities() {
                 </Cell>
                 <Cell of="Phase">{PHASES[a.phase]}</Cell>
                 <Cell of="Waits for">{a.waits_for.map((s) => s.name).join(', ')}</Cell>
-                <Cell of="Made">
+                <Cell of="Created">
                   <Time at={a.created_at} />
                 </Cell>
               </Row>
@@ -276,7 +300,7 @@ function Authorities() {
       {asking && (
         <Ask
           title="Continue the rotation?"
-          submit="Go on"
+          submit="Continue"
           kind="main"
           onClose={() => ask(undefined)}
           send={() => rotate(asking.step, asking.kind)}
@@ -301,7 +325,7 @@ function WholeAudit() {
     select: (page) => ({ items: page.entries, next: page.next }),
   })
   return (
-    <Section title="Audit log of the installation" isBare>
+    <Section title="Audit log" isBare>
       <More
         what="The audit log"
         query={query}

@@ -3,7 +3,7 @@ import { useQuery } from '@tanstack/react-query'
 import { api, trpc } from '../../api.ts'
 import { More } from '../../components/more.tsx'
 import { Page } from '../../components/page.tsx'
-import { Empty, Note } from '../../components/states.tsx'
+import { Empty } from '../../components/states.tsx'
 import { Cell, Row, Table } from '../../components/table.tsx'
 import { Time } from '../../components/time.tsx'
 import { short } from '../../format.ts'
@@ -20,7 +20,9 @@ export function Audit() {
       {organization && mayRead ? (
         <List organization={organization} />
       ) : (
-        <Note>Your role does not let you read the audit log.</Note>
+        <Empty title="Your role does not let you read the audit log.">
+          <p>Ask an owner or an administrator of the organization.</p>
+        </Empty>
       )}
     </Page>
   )

@@ -1,10 +1,10 @@
 // Notifications of the organization: its channels, what each sends, and what was sent.
 import { useQuery } from '@tanstack/react-query'
+import { useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import { api, change, trpc } from '../../api.ts'
 import { ActButton, Ask } from '../../components/act.tsx'
 import { Button } from '../../components/button.tsx'
-import { CopyField } from '../../components/copy.tsx'
 import { More } from '../../components/more.tsx'
 import { Page, Section } from '../../components/page.tsx'
 import { Empty, Loaded, Note } from '../../components/states.tsx'
@@ -29,52 +29,45 @@ const REASON = 'Your role does not let you change notifications.'
 function Channels({ organizationId }: { organizationId: number }) {
   const reason = usePermission('project:write') ? undefined : REASON
   const query = useQuery(trpc.channel.list.queryOptions({ organization_id: organizationId }))
-  const [made, setMade] = useState<{ name: string; secret: string }>()
-  const show = (name: string, secret: string | null) =>
-    setMade(secret ? { name, secret } : undefined)
+  const navigate = useNavigate()
+  const show = async (secretId: string | null) => {
+    if (secretId) await navigate({ to: '/secrets/$id', params: { id: secretId } })
+  }
   return (
-    <>
-      {made && (
-        <Note kind="warn">
-          <p>The signing secret of {made.name}. Copy it now. You won’t see it again.</p>
-          <CopyField label="signing secret" text={made.secret} />
-        </Note>
+    <Loaded query={query} what="Channels">
+      {({ channels, sends_mail: sendsMail }) => (
+        <>
+          {channels.length === 0 && (
+            <Empty title="No channels yet.">
+              <p>Add one below to learn when a deployment fails or a server is offline.</p>
+            </Empty>
+          )}
+          {channels.map((channel) => (
+            <One
+              key={channel.id}
+              channel={channel}
+              reason={reason}
+              sendsMail={sendsMail}
+              onSecret={show}
+            />
+          ))}
+          <Section title="Add a channel">
+            <ChannelForm
+              sendsMail={sendsMail}
+              reason={reason}
+              submit="Add channel"
+              done="Added. Send a test to try it."
+              send={async (asked) => {
+                const channel = await change(
+                  api.channel.create.mutate({ organization_id: organizationId, ...asked }),
+                )
+                await show(channel.secret_id)
+              }}
+            />
+          </Section>
+        </>
       )}
-      <Loaded query={query} what="Channels">
-        {({ channels, sends_mail: sendsMail }) => (
-          <>
-            {channels.length === 0 && (
-              <Empty title="No channels yet.">
-                <p>Add one below to hear when a deployment fails or a server is offline.</p>
-              </Empty>
-            )}
-            {channels.map((channel) => (
-              <One
-                key={channel.id}
-                channel={channel}
-                reason={reason}
-                sendsMail={sendsMail}
-                onSecret={(secret) => show(channel.name, secret)}
-              />
-            ))}
-            <Section title="Add a channel">
-              <ChannelForm
-                sendsMail={sendsMail}
-                reason={reason}
-                submit="Add channel"
-                done="Added. Send a test to try it."
-                send={async (asked) => {
-                  const channel = await change(
-                    api.channel.create.mutate({ organization_id: organizationId, ...asked }),
-                  )
-                  show(channel.name, channel.secret)
-                }}
-              />
-            </Section>
-          </>
-        )}
-      </Loaded>
-    </>
+    </Loaded>
   )
 }
 
@@ -82,7 +75,7 @@ interface OneProps {
   channel: Channel
   reason: string | undefined
   sendsMail: boolean
-  onSecret(secret: string): void
+  onSecret(secretId: string | null): Promise<void>
 }
 
 function One({ channel: c, reason, sendsMail, onSecret }: OneProps) {
@@ -132,11 +125,11 @@ function One({ channel: c, reason, sendsMail, onSecret }: OneProps) {
           reason={reason}
           onClick={() => toggle('ledger')}
         >
-          What was sent
+          History
         </Button>
         {c.kind === 'webhook' && (
           <Button small reason={reason} onClick={() => toggle('rotate')}>
-            New signing secret
+            Regenerate signing secret
           </Button>
         )}
       </div>
@@ -145,7 +138,7 @@ function One({ channel: c, reason, sendsMail, onSecret }: OneProps) {
           channel={c}
           sendsMail={sendsMail}
           reason={reason}
-          submit="Save"
+          submit="Save changes"
           done="Saved."
           send={async ({ kind: _, ...asked }) => {
             await change(api.channel.update.mutate({ channel_id: c.id, ...asked }))
@@ -167,13 +160,13 @@ function One({ channel: c, reason, sendsMail, onSecret }: OneProps) {
       )}
       {open === 'rotate' && (
         <Ask
-          title="Make a new signing secret?"
-          submit="Make a new secret"
+          title="Regenerate the signing secret?"
+          submit="Regenerate"
           kind="main"
           onClose={() => setOpen(undefined)}
           send={async () => {
             const made = await change(api.channel.rotateSecret.mutate({ channel_id: c.id }))
-            onSecret(made.secret)
+            await onSecret(made.secret_id)
           }}
         >
           <p>Requests are signed with both secrets for 24 hours.</p>

@@ -16,7 +16,7 @@ export function ProjectChannels({ project: p }: { project: Project }) {
       <Loaded query={query} what="Channels" lines={1}>
         {({ channels }) =>
           channels.length === 0 ? (
-            <p>No channel hears of this project.</p>
+            <p>No channel sends notifications about this project.</p>
           ) : (
             <ul className="stack-small">
               {channels.map((c) => (

@@ -197,7 +197,7 @@ function Invite({ organization }: { organization: Membership }) {
                 }),
               )
               open(false)
-              await navigate({ to: `/account/secrets/${made.secret_id}` })
+              await navigate({ to: `/secrets/${made.secret_id}` })
             }}
           >
             <Text label="E-mail" name="email" type="email" required />
@@ -237,7 +237,7 @@ function Invitations({ organization }: { organization: Membership }) {
               <Cell of="Change" end>
                 <span className="row">
                   {i.secret_id !== null && i.status === 'pending' && (
-                    <Link to={`/account/secrets/${i.secret_id}`}>Show link</Link>
+                    <Link to={`/secrets/${i.secret_id}`}>Show link</Link>
                   )}
                   <ActButton
                     small

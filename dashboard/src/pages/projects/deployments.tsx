@@ -16,12 +16,14 @@ function Deployments({ id }: { id: number }) {
     ...trpc.task.list.queryOptions({ project_id: id, limit: 30 }),
     select: (page) => ({ items: page.tasks, next: page.next }),
   })
-  const list = useEnvironments(id).data?.environments ?? []
-  const names = new Map(list.map((e) => [e.id, e.identifier]))
+  const environments = useEnvironments(id)
+  const names = new Map(environments.data?.environments.map((e) => [e.id, e.identifier]))
+  // without the names every environment would look removed
+  const isNamed = environments.data !== undefined || environments.isError
   return (
     <More
       what="Deployments"
-      query={query}
+      query={isNamed ? query : { ...query, data: undefined }}
       keyOf={(t) => t.id}
       older={async (before) => {
         const page = await api.task.list.query({ project_id: id, limit: 30, before })

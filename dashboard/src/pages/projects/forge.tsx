@@ -45,8 +45,8 @@ export function Forge({ project, reason, first }: ForgeProps) {
   return (
     <Section title="Forge">
       <p className="muted">
-        With a token, Berth adds the deploy key and the webhook by itself, reports statuses and
-        comments, and checks once a day that everything still works.
+        With a token, Berth adds the deploy key and the webhook, reports statuses and comments, and
+        checks once a day that everything still works.
       </p>
       <Loaded query={query} what="The connection" lines={2}>
         {(found) =>
@@ -86,13 +86,13 @@ function Connected({
           ['Repository', found.repository ?? ''],
           ['Forge', connection ? nameOfKind(connection.provider) : ''],
           ['API', connection?.api_url ?? ''],
-          ['Account', connection?.account || 'not known'],
-          ['Checked', found.checked_at ? <Time key="c" at={found.checked_at} /> : 'never'],
+          ['Account', connection?.account || 'Unknown'],
+          ['Checked', found.checked_at ? <Time key="c" at={found.checked_at} /> : 'Never'],
         ]}
       />
       {found.status === 'broken' && (
         <Note kind="bad">
-          Something no longer works. Repair it, or give a token that may do it.
+          Something no longer works. Repair it, or use a token with more permissions.
         </Note>
       )}
       <Checks found={found} />
@@ -214,8 +214,8 @@ function ConnectForge({ project, reason, first }: ForgeProps) {
 export function TokenFields({ needsPlace = false }: { needsPlace?: boolean }) {
   return (
     <>
-      <Select label="Kind of forge" name="provider" hint="Berth finds it out if you leave it open.">
-        <option value="">Find it out</option>
+      <Select label="Kind of forge" name="provider" hint="Leave it open to let Berth find out.">
+        <option value="">Detect</option>
         {KINDS.map(([kind, name]) => (
           <option key={kind} value={kind}>
             {name}
@@ -228,7 +228,7 @@ export function TokenFields({ needsPlace = false }: { needsPlace?: boolean }) {
         placeholder="https://git.example.com/api/v1"
         hint={
           needsPlace
-            ? 'For GitHub, GitLab.com and Bitbucket Cloud it can stay empty if you choose the kind.'
+            ? 'Leave it empty for GitHub, GitLab.com and Bitbucket Cloud if you choose the kind.'
             : "Only if it is not at the repository's own address: another name, port or path."
         }
         spellCheck={false}
@@ -236,7 +236,7 @@ export function TokenFields({ needsPlace = false }: { needsPlace?: boolean }) {
       <Secret
         label="Token"
         name="token"
-        hint="It is stored encrypted and never shown. The guide “Connect a forge” names the permissions."
+        hint="Stored encrypted, never shown. The guide “Connect a forge” names the permissions."
         required
       />
     </>

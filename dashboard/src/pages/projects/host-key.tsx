@@ -31,7 +31,7 @@ export function HostKey({ project: p }: { project: Project }) {
         <ActButton
           act={async () => setSeen(await change(api.project.hostKey.mutate({ project_id: p.id })))}
         >
-          Show the host key
+          Show host key
         </ActButton>
       </div>
       <div role="status">{seen && <Shown seen={seen} onTrust={ask} />}</div>
@@ -47,7 +47,7 @@ export function HostKey({ project: p }: { project: Project }) {
               ),
             )
           }
-          done="Trusted. The next deployment uses it on every server."
+          done="Trusted. Every server uses it from the next deployment on."
         >
           <p>Compare it with the fingerprint that the forge publishes before you trust it.</p>
           <Facts

@@ -45,7 +45,7 @@ function Environments({ project }: { project: Project }) {
         environments.length === 0 ? (
           <Empty title="No environments yet.">
             <p>
-              Open a pull request, or make one for a branch:{' '}
+              Open a pull request, or create one for a branch:{' '}
               <code>berth env create staging --branch main</code>
             </p>
           </Empty>
@@ -110,7 +110,7 @@ function EnvironmentRow({ environment: e }: { environment: Environment }) {
         </div>
       </Cell>
       <Cell of="Kind">
-        {e.pull_request ? <a href={e.pull_request.url}>PR #{e.pull_request.number}</a> : 'manual'}
+        {e.pull_request ? <a href={e.pull_request.url}>PR #{e.pull_request.number}</a> : 'Manual'}
       </Cell>
       <Cell of="Status">
         <div className="stack-small">
@@ -153,14 +153,14 @@ function Progress({ environment: e }: { environment: Environment }) {
     const phase = task?.phases?.find((p) => p.status === 'running')
     return (
       <Link to="/tasks/$id" params={{ id: String(taskId) }}>
-        {phase ? phase.title : task?.status === 'queued' ? 'Queued' : 'Under way'}{' '}
+        {phase ? phase.title : task?.status === 'queued' ? 'Queued' : 'In progress'}{' '}
         {(phase?.started_at ?? task?.created_at) && (
           <Clock since={phase?.started_at ?? task?.created_at ?? ''} />
         )}
       </Link>
     )
   }
-  return e.deployed ? <Time at={e.deployed.at} /> : <>never</>
+  return e.deployed ? <Time at={e.deployed.at} /> : <>Never</>
 }
 
 function RowMenu({ environment: e }: { environment: Environment }) {
@@ -212,11 +212,11 @@ function Waiting({ project }: { project: Project }) {
 }
 
 function waitingWords(p: PullRequest): string {
-  if (p.waiting_for === 'approval') return `from a fork (${p.author}), needs approval`
+  if (p.waiting_for === 'approval') return `From a fork (${p.author}), needs approval`
   if (p.waiting_for === 'environment_limit')
-    return `waits for a place (${ordinal(p.position ?? 1)})`
-  if (p.waiting_for === 'server_not_ready') return 'waits for a server that has joined'
-  return 'waits until its former environment is removed'
+    return `Waits for a free place (${ordinal(p.position ?? 1)})`
+  if (p.waiting_for === 'server_not_ready') return 'Waits for a server that has joined'
+  return 'Waits until its former environment is removed'
 }
 
 function ordinal(n: number): string {

@@ -33,7 +33,7 @@ export function Registries({ owner, reason }: { owner: Owner; reason: string | u
                 <Row key={`${r.from} ${r.host}`}>
                   <Cell of="Registry">{r.host}</Cell>
                   <Cell of="User name">{r.username}</Cell>
-                  <Cell of="For">{r.from === 'project' ? 'this project' : 'all projects'}</Cell>
+                  <Cell of="For">{r.from === 'project' ? 'This project' : 'All projects'}</Cell>
                   <Cell of="Updated">
                     <span>
                       <Time at={r.updated_at} /> by {r.updated_by.name}

@@ -1,7 +1,7 @@
 // The repository of a project as the control plane sees it: whether it is readable, with which key, and what Berth
 // reports to its forge.
 import { useQuery } from '@tanstack/react-query'
-import { type ReactNode, useState } from 'react'
+import { type ReactNode, useEffect, useRef, useState } from 'react'
 import { api, change, trpc } from '../../api.ts'
 import { ActButton, Ask } from '../../components/act.tsx'
 import { Button } from '../../components/button.tsx'
@@ -24,33 +24,35 @@ export function Repository({
   const key = useQuery(trpc.project.deployKey.queryOptions({ project_id: p.id }))
   const [isAsking, ask] = useState(false)
   return (
-    <Section title="Repository and its host">
+    <Section title="Repository">
       <Facts
         of={[
-          ['Host', p.repository.provider ?? 'not known yet'],
+          ['Forge', p.repository.provider ?? 'Not known yet'],
           [
             'Reachable',
             p.repository.reachable === null
-              ? 'not checked yet'
+              ? 'Not checked yet'
               : p.repository.reachable
-                ? 'yes'
-                : (p.repository.error?.message ?? 'no'),
+                ? 'Yes'
+                : (p.repository.error?.message ?? 'No'),
           ],
           [
             'Checked',
-            p.repository.checked_at ? <Time key="c" at={p.repository.checked_at} /> : 'never',
+            p.repository.checked_at ? <Time key="c" at={p.repository.checked_at} /> : 'Never',
           ],
         ]}
       />
       {p.repository.renamed_to && (
-        <Note kind="warn">The host says that the repository is now {p.repository.renamed_to}.</Note>
+        <Note kind="warn">
+          The forge says that the repository is now {p.repository.renamed_to}.
+        </Note>
       )}
       <CheckRepository id={p.id}>
         <ActButton
           act={() => change(api.project.reconcile.mutate({ project_id: p.id }))}
           done="Checking. Missed pushes appear under Webhooks."
         >
-          Look for missed pushes
+          Find missed pushes
         </ActButton>
       </CheckRepository>
       <h3>Deploy key</h3>
@@ -59,28 +61,30 @@ export function Repository({
           <>
             <CopyField label="deploy key" text={k.public_key} />
             <p className="muted small">
-              {k.fingerprint}, made <Time at={k.created_at} />. Read-only is enough.
+              {k.fingerprint}, created <Time at={k.created_at} />. Read-only is enough.
             </p>
             {k.previous && (
-              <Note kind="warn">You can remove the previous key at the host: {k.previous}</Note>
+              <Note kind="warn">You can remove the previous key at the forge: {k.previous}</Note>
             )}
           </>
         )}
       </Loaded>
       <div className="row">
         <Button reason={reason} onClick={() => ask(true)}>
-          Make a new key
+          Regenerate key
         </Button>
       </div>
       {isAsking && (
         <Ask
-          title="Make a new deploy key?"
-          submit="Make a new key"
+          title="Regenerate the deploy key?"
+          submit="Regenerate key"
           onClose={() => ask(false)}
           send={() => change(api.project.replaceDeployKey.mutate({ project_id: p.id }))}
-          done="Add the new key at the host."
+          done="Add the new key at the forge."
         >
-          <p>Deployments cannot read a private repository until you add the new key at the host.</p>
+          <p>
+            Deployments cannot read a private repository until you add the new key at the forge.
+          </p>
         </Ask>
       )}
       <HostKey project={p} />
@@ -93,18 +97,18 @@ export function Repository({
 function OwnToken({ project: p, reason }: { project: Project; reason: string | undefined }) {
   return (
     <>
-      <h3>Token for the host</h3>
+      <h3>Forge token</h3>
       <p className="muted">
-        {p.host_token.set ? 'A token is set.' : 'No token is set.'} It is used to report statuses,
-        to comment, and to look for pull requests that were missed. {p.host_token.error}
+        {p.host_token.set ? 'A token is set.' : 'No token is set.'} Berth uses it to report
+        statuses, to comment, and to find missed pull requests. {p.host_token.error}
       </p>
       <Form
-        submit="Save the token"
-        done="The host accepted it."
+        submit="Save token"
+        done="The forge accepted it."
         clears
         isRow
         reason={reason}
-        label="Token for the host"
+        label="Forge token"
         send={(data) =>
           change(api.project.setForgeToken.mutate({ project_id: p.id, token: text(data, 'token') }))
         }
@@ -114,7 +118,7 @@ function OwnToken({ project: p, reason }: { project: Project; reason: string | u
               act={() => change(api.project.removeForgeToken.mutate({ project_id: p.id }))}
               done="Removed."
             >
-              Remove it
+              Remove
             </ActButton>
           )
         }
@@ -127,10 +131,24 @@ function OwnToken({ project: p, reason }: { project: Project; reason: string | u
 
 type Checked = Awaited<ReturnType<typeof api.project.check.mutate>>
 
-/** `children`: further actions beside the button. */
-export function CheckRepository({ id, children }: { id: number; children?: ReactNode }) {
+interface CheckProps {
+  id: number
+  /** Checks once without a click. */
+  isAutomatic?: boolean
+  /** Further actions beside the button. */
+  children?: ReactNode
+}
+
+export function CheckRepository({ id, isAutomatic = false, children }: CheckProps) {
   const [isBusy, setBusy] = useState(false)
   const [found, setFound] = useState<Checked | string>()
+  const isBegun = useRef(false)
+  // biome-ignore lint/correctness/useExhaustiveDependencies: once, when it becomes possible
+  useEffect(() => {
+    if (!isAutomatic || isBegun.current) return
+    isBegun.current = true
+    void look()
+  }, [isAutomatic])
   const look = async () => {
     setBusy(true)
     await change(api.project.check.mutate({ project_id: id })).then(setFound, (error: Error) =>
@@ -142,7 +160,7 @@ export function CheckRepository({ id, children }: { id: number; children?: React
     <div className="stack-small">
       <div className="row">
         <Button busy={isBusy} onClick={() => void look()}>
-          Check the repository
+          Check repository
         </Button>
         {children}
       </div>

@@ -1,6 +1,6 @@
 // The webhooks that the forge sent, the rule that decided on each, and the secret that both sides share.
 import { useQuery } from '@tanstack/react-query'
-import { Link } from '@tanstack/react-router'
+import { Link, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import { api, change, trpc } from '../../api.ts'
 import { ActButton, Ask } from '../../components/act.tsx'
@@ -47,11 +47,11 @@ function Webhook({ project: p }: { project: Project }) {
         of={[
           [
             'Secret',
-            w.secret_source === 'project' ? "The project's own" : "The installation's (old)",
+            w.secret_source === 'project' ? "The project's own" : "The installation's, from before",
           ],
           [
-            'Made',
-            w.secret_rotated_at ? <Time key="m" at={w.secret_rotated_at} /> : 'with the project',
+            'Created',
+            w.secret_rotated_at ? <Time key="m" at={w.secret_rotated_at} /> : 'With the project',
           ],
           [
             'Last delivery',
@@ -61,7 +61,7 @@ function Webhook({ project: p }: { project: Project }) {
                 {w.last_delivery_secret && `, ${SIGNED[w.last_delivery_secret]}`}
               </span>
             ) : (
-              'none yet'
+              'None yet'
             ),
           ],
         ]}
@@ -70,22 +70,22 @@ function Webhook({ project: p }: { project: Project }) {
         <Note kind="warn">
           <div className="row">
             <span>
-              The old secret is accepted until <Moment at={w.previous_accepted_until} />.
+              The previous secret is accepted until <Moment at={w.previous_accepted_until} />.
             </span>
             {mayWrite && (
               <ActButton
                 small
                 act={() => change(api.project.endPreviousSecret.mutate({ project_id: p.id }))}
-                done="The old secret is refused now."
+                done="The previous secret is refused now."
               >
-                Refuse it now
+                Refuse now
               </ActButton>
             )}
           </div>
         </Note>
       )}
       <details>
-        <summary>How to set it up at the host</summary>
+        <summary>Set it up at the forge</summary>
         <HowTo />
       </details>
     </Section>
@@ -121,13 +121,13 @@ function HowTo() {
 
 function Regenerate({ project }: { project: Project }) {
   const [isAsking, ask] = useState(false)
-  const [secret, setSecret] = useState<string>()
+  const navigate = useNavigate()
   return (
     <>
       <Button onClick={() => ask(true)}>Regenerate secret</Button>
       {isAsking && (
         <Ask
-          title="Make a new secret?"
+          title="Regenerate the secret?"
           submit="Regenerate"
           kind="main"
           onClose={() => ask(false)}
@@ -135,19 +135,15 @@ function Regenerate({ project }: { project: Project }) {
             const made = await change(
               api.project.regenerateSecret.mutate({ project_id: project.id }),
             )
-            setSecret(made.secret)
+            if (made.secret_id) {
+              await navigate({ to: '/secrets/$id', params: { id: made.secret_id } })
+            }
           }}
         >
           <p>
             The old one is accepted for a day, or until the first delivery signed with the new one.
           </p>
         </Ask>
-      )}
-      {secret && (
-        <Note kind="warn">
-          <p>The new secret, shown this once:</p>
-          <CopyField label="webhook secret" text={secret} />
-        </Note>
       )}
     </>
   )
@@ -173,8 +169,8 @@ function Deliveries({ id }: { id: number }) {
         empty={
           <Empty title="No deliveries yet.">
             <p>
-              Set the webhook up at the host, then push. Each delivery appears here with the rule
-              that decided.
+              Add the webhook at the forge, then push. Each delivery appears here with the rule that
+              decided.
             </p>
           </Empty>
         }
@@ -254,10 +250,10 @@ function Details({ id }: { id: number }) {
           <>
             <Facts
               of={[
-                ['Id at the host', d.delivery_id],
+                ['Id at the forge', d.delivery_id],
                 ['Answered', d.response_status],
                 ['Body', `${d.body_bytes} bytes`],
-                ['By', d.actor ?? 'unknown'],
+                ['By', d.actor ?? 'Unknown'],
               ]}
             />
             {d.results.length > 0 && (
@@ -295,7 +291,7 @@ function Refused({ id }: { id: number }) {
   if (list.length === 0) return null
   return (
     <Section title="Refused">
-      <p className="muted">Their signature did not fit, so nothing in them was believed.</p>
+      <p className="muted">Their signature did not match, so Berth ignored them.</p>
       <ul className="stack-small">
         {list.map((r) => (
           <li key={`${r.at} ${r.address}`}>

@@ -51,14 +51,14 @@ export function AgentUpgrades({ servers }: { servers: Server[] }) {
               ),
             )
           }
-          done="The upgrade has begun: one server first, then a tenth, then all."
+          done="Upgrade started: one server first, then a tenth, then all."
         >
           Upgrade {count(outdated.length, 'agent')} to {version}
         </ActButton>
       )}
       {outdated.length > 0 && reason !== null && (
         <Note>
-          {count(outdated.length, 'agent')} can be upgraded by hand only. {reason}
+          {count(outdated.length, 'agent')} can only be upgraded by hand. {reason}
           {command && <CopyField label="Run this on each server" text={command} />}
         </Note>
       )}

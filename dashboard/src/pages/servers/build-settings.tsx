@@ -1,10 +1,7 @@
 // What builds may use of a server, and how many tasks it runs together. An empty field means the default for its size.
-import { api, change } from '../../api.ts'
 import { Text } from '../../components/forms/field.tsx'
-import { Form, text } from '../../components/forms/form.tsx'
-import { Section } from '../../components/page.tsx'
+import { text } from '../../components/forms/form.tsx'
 import type { Server } from '../../data.ts'
-import { usePermission } from '../../organization.ts'
 
 const MiB = 1_024 ** 2
 const MINUTE_MS = 60_000
@@ -23,16 +20,16 @@ const FIELDS: readonly {
 }[] = [
   {
     key: 'build_memory_bytes',
-    label: 'Memory of a build (MiB)',
+    label: 'Build memory (MiB)',
     unit: MiB,
     word: ' MiB',
     min: 64,
     step: '1',
-    hint: 'Also of the steps of a manual deployment.',
+    hint: 'Also for the steps of a manual deployment.',
   },
   {
     key: 'build_cpus',
-    label: 'Processors of a build',
+    label: 'Build processors',
     unit: 1,
     word: '',
     min: 0.1,
@@ -41,7 +38,7 @@ const FIELDS: readonly {
   },
   {
     key: 'build_timeout_ms',
-    label: 'Time of a build (minutes)',
+    label: 'Build time (minutes)',
     unit: MINUTE_MS,
     word: ' minutes',
     min: 1,
@@ -50,21 +47,21 @@ const FIELDS: readonly {
   },
   {
     key: 'build_slots',
-    label: 'Builds at a time',
+    label: 'Concurrent builds',
     unit: 1,
     word: '',
     min: 1,
     step: '1',
-    hint: 'Others wait; a waiting build takes no place of other tasks.',
+    hint: 'Others wait in line.',
   },
   {
     key: 'task_slots',
-    label: 'Other tasks at a time',
+    label: 'Other concurrent tasks',
     unit: 1,
     word: '',
     min: 1,
     step: '1',
-    hint: 'Actions, removals, and deployments outside of their build.',
+    hint: 'Actions, removals, and deployments apart from their build.',
   },
 ]
 
@@ -77,40 +74,27 @@ function read(data: FormData, name: string, unit: number): number | null {
   return unit === 1 ? Number(written) : Math.round(Number(written) * unit)
 }
 
-export function BuildSettings({ server: s }: { server: Server }) {
-  const reason = usePermission('server:write')
-    ? undefined
-    : 'Your role does not let you change servers.'
-  const send = (data: FormData) => {
-    const entries = FIELDS.map(({ key, unit }) => [key, read(data, `settings.${key}`, unit)])
-    const settings = Object.fromEntries(entries) as Settings
-    return change(api.server.update.mutate({ server_id: s.id, settings }))
-  }
-  return (
-    <Section title="Builds and slots">
-      <p className="muted">
-        What one build may use of this server, and how many tasks run together. A change counts for
-        the next build.
-      </p>
-      <Form submit="Save" done="Saved." label="Builds and slots" reason={reason} send={send}>
-        {FIELDS.map(({ key, label, unit, word, min, step, hint }) => {
-          const usual = shown(s.default_settings?.[key], unit)
-          const byDefault = usual === undefined ? '' : `Default: ${usual}${word}. `
-          return (
-            <Text
-              key={key}
-              label={label}
-              name={`settings.${key}`}
-              type="number"
-              min={min}
-              step={step}
-              defaultValue={shown(s.settings[key], unit)}
-              hint={`${byDefault}${hint}`.trim()}
-              readOnly={reason !== undefined}
-            />
-          )
-        })}
-      </Form>
-    </Section>
-  )
+export const readSettings = (data: FormData): Settings =>
+  Object.fromEntries(
+    FIELDS.map(({ key, unit }) => [key, read(data, `settings.${key}`, unit)]),
+  ) as Settings
+
+export function BuildFields({ server: s, isFixed }: { server: Server; isFixed: boolean }) {
+  return FIELDS.map(({ key, label, unit, word, min, step, hint }) => {
+    const usual = shown(s.default_settings?.[key], unit)
+    const byDefault = usual === undefined ? '' : `Default: ${usual}${word}. `
+    return (
+      <Text
+        key={key}
+        label={label}
+        name={`settings.${key}`}
+        type="number"
+        min={min}
+        step={step}
+        defaultValue={shown(s.settings[key], unit)}
+        hint={`${byDefault}${hint}`.trim()}
+        readOnly={isFixed}
+      />
+    )
+  })
 }

@@ -1,14 +1,12 @@
 // One server: its state, what it offers, how full it is, its certificates, and its removal.
 import { useQuery } from '@tanstack/react-query'
-import { Link, useNavigate } from '@tanstack/react-router'
+import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
 import { api, change, trpc } from '../../api.ts'
 import { ActButton, Ask } from '../../components/act.tsx'
 import { Button } from '../../components/button.tsx'
-import { Check, Text } from '../../components/forms/field.tsx'
-import { Form, isChecked, text } from '../../components/forms/form.tsx'
-import { LimitsForm } from '../../components/forms/limits-form.tsx'
 import { Meter } from '../../components/meter.tsx'
+import { SideNav } from '../../components/navigation/side-nav.tsx'
 import { Facts, Page, Section } from '../../components/page.tsx'
 import { Loaded, Note } from '../../components/states.tsx'
 import { Status } from '../../components/status.tsx'
@@ -19,19 +17,26 @@ import { bytes, count } from '../../format.ts'
 import { useOrganizationOf, usePermission } from '../../organization.ts'
 import { useId } from '../../params.ts'
 import { NotFound } from '../not-found.tsx'
-import { BuildSettings } from './build-settings.tsx'
-import { JoinCommand } from './join-command.tsx'
+import { CannotJoin, JoinCommand, type JoinProblems } from './join-command.tsx'
 import { ServerCharts } from './server-charts.tsx'
+import { ServerSettings } from './server-settings.tsx'
 import { AgentVersion, ServerState } from './servers.tsx'
 import { Sharing } from './sharing.tsx'
 
 export function ServerPage() {
   const id = useId()
+  const { part = '' } = useParams({ strict: false }) as { part?: string }
   const server = useQuery(trpc.server.get.queryOptions({ server_id: id }))
   // a server of another organization is looked at from the own one
   useOrganizationOf(server.data?.shared_by ? undefined : server.data?.organization_id)
+  if (!PARTS.some(({ of }) => of === part)) return <NotFound />
   return (
-    <Loaded query={server} what="The server" missing={<NotFound />}>
+    <Loaded
+      query={server}
+      what="The server"
+      missing={<NotFound />}
+      frame={(state) => <Page title="Server">{state}</Page>}
+    >
       {(s) => (
         <Page
           title={s.name}
@@ -66,51 +71,75 @@ function Guest({ server: s }: { server: Server }) {
   )
 }
 
+const PARTS = [
+  { of: '', label: 'Overview' },
+  { of: 'settings', label: 'Settings' },
+  { of: 'sharing', label: 'Sharing' },
+  { of: 'certificates', label: 'SSH certificates' },
+  { of: 'delete', label: 'Delete server' },
+] as const
+
 function Own({ server: s }: { server: Server }) {
+  const { part = '' } = useParams({ strict: false }) as { part?: string }
   return (
-    <>
-      <Joining server={s} />
-      {s.facts && <Machine server={s} facts={s.facts} />}
-      <ServerCharts id={s.id} />
-      <Parts server={s} />
-      <Settings
-        key={`${s.name} ${s.hostname} ${s.ssh_port} ${s.shell_enabled} ${s.paused}`}
-        server={s}
-      />
-      <BuildSettings key={JSON.stringify(s.settings)} server={s} />
-      <Limits key={JSON.stringify(s.limits)} server={s} />
-      <Sharing server={s} />
-      <Certificates id={s.id} />
-      <Danger server={s} />
-    </>
+    <SideNav
+      label={`Pages of ${s.name}`}
+      links={PARTS.map(({ of, label }) => ({
+        to: `/servers/${s.id}${of === '' ? '' : `/${of}`}`,
+        label,
+        isExact: of === '',
+      }))}
+    >
+      {part === '' && (
+        <>
+          <Joining server={s} />
+          {s.facts && <Machine server={s} facts={s.facts} />}
+          <ServerCharts id={s.id} />
+          <Parts server={s} />
+        </>
+      )}
+      {part === 'settings' && <ServerSettings server={s} />}
+      {part === 'sharing' && <Sharing server={s} />}
+      {part === 'certificates' && <Certificates id={s.id} />}
+      {part === 'delete' && <Danger server={s} />}
+    </SideNav>
   )
 }
 
 function Joining({ server: s }: { server: Server }) {
   const mayWrite = usePermission('server:write')
-  const [join, setJoin] = useState<{ command: string; expires_at: string }>()
+  const { join } = useSearch({ strict: false }) as { join?: string }
+  const navigate = useNavigate()
+  const [problems, setProblems] = useState<JoinProblems>([])
   if (!mayWrite) return null
   const isNew = s.joined_at === null
   if (!isNew && s.status === 'online' && !join) return null
+  const make = async () => {
+    const made = await api.server.joinToken.mutate({ server_id: s.id, rejoin: !isNew })
+    setProblems(made.problems)
+    if (!made.join?.secret_id) return
+    await navigate({
+      to: '/servers/$id',
+      params: { id: String(s.id) },
+      search: { join: made.join.secret_id },
+    })
+  }
   return (
-    <Section title={isNew ? 'Join' : 'Join again'}>
-      {join ? (
-        <JoinCommand id={s.id} command={join.command} until={join.expires_at} />
-      ) : (
+    <Section title={isNew || join ? 'Join' : 'Join again'}>
+      {join && <JoinCommand server={s} secret={join} />}
+      {s.status !== 'online' && (
         <>
-          <p className="muted">
-            {isNew
-              ? 'The agent has not joined yet. The command holds a token that works once, for 15 minutes.'
-              : 'Use this after you reinstalled the server. The previous agent loses access.'}
-          </p>
+          {!join && (
+            <p className="muted">
+              {isNew
+                ? 'The agent has not joined yet. The command works once, for 15 minutes.'
+                : 'For a server that was set up again. The former agent is locked out when the new one joins.'}
+            </p>
+          )}
+          <CannotJoin problems={problems} />
           <div className="row">
-            <ActButton
-              kind={isNew ? 'main' : 'plain'}
-              act={async () =>
-                setJoin(await api.server.joinToken.mutate({ server_id: s.id, rejoin: !isNew }))
-              }
-            >
-              Show the join command
+            <ActButton kind={isNew && !join ? 'main' : 'plain'} act={make}>
+              {join ? 'New join command' : 'Show join command'}
             </ActButton>
           </div>
         </>
@@ -135,10 +164,10 @@ function Machine({ server: s, facts: f }: { server: Server; facts: NonNullable<S
           ['System', `${f.os} (${f.arch})`],
           ['Processors', f.cpus],
           ['Memory', bytes(f.memory_bytes)],
-          ['Docker', f.docker_version ?? 'not installed'],
-          ['Recipes', s.recipes.join(', ') || 'none'],
-          ['Joined', s.joined_at ? <Time key="j" at={s.joined_at} /> : 'never'],
-          ['SSH keys and revocations', s.trust ? TRUST[s.trust.state] : 'none'],
+          ['Docker', f.docker_version ?? 'Not installed'],
+          ['Recipes', s.recipes.join(', ') || 'None'],
+          ['Joined', s.joined_at ? <Time key="j" at={s.joined_at} /> : 'Never'],
+          ['SSH keys and revocations', s.trust ? TRUST[s.trust.state] : 'None'],
         ]}
       />
       {s.trust?.state === 'refused' && (
@@ -162,19 +191,23 @@ function Machine({ server: s, facts: f }: { server: Server; facts: NonNullable<S
 function Parts({ server: s }: { server: Server }) {
   if (s.parts.length === 0) return null
   return (
-    <Section title="Parts" isBare>
-      <Table label="Parts" head={['Part', 'Version', 'State']}>
+    <Section title="Software" isBare>
+      <Table label="Software" head={['Part', 'Version', 'State']}>
         {s.parts.map((part) => (
           <Row key={part.name}>
             <Cell of="Part">{part.name}</Cell>
             <Cell of="Version">{part.version ?? ''}</Cell>
             <Cell of="State">
               <div className="stack-small">
-                <Status
-                  of={part.reason ? 'missing' : 'active'}
-                  word={part.reason ? (part.version ? 'Look' : 'Not found') : 'Installed'}
-                  {...(part.reason ? { tone: 'warn' as const } : {})}
-                />
+                {part.reason ? (
+                  <Status
+                    of="missing"
+                    word={part.version ? 'Needs attention' : 'Not found'}
+                    tone="warn"
+                  />
+                ) : (
+                  <span className="muted">Installed</span>
+                )}
                 {part.reason && <span className="muted small">{part.reason}</span>}
               </div>
             </Cell>
@@ -182,72 +215,6 @@ function Parts({ server: s }: { server: Server }) {
         ))}
       </Table>
     </Section>
-  )
-}
-
-function Settings({ server: s }: { server: Server }) {
-  const reason = usePermission('server:write')
-    ? undefined
-    : 'Your role does not let you change servers.'
-  return (
-    <Section title="Settings">
-      <Form
-        submit="Save"
-        done="Saved."
-        reason={reason}
-        label="Settings"
-        send={(data) =>
-          change(
-            api.server.update.mutate({
-              server_id: s.id,
-              name: text(data, 'name').trim(),
-              hostname: text(data, 'hostname').trim(),
-              ssh_port: Number(text(data, 'ssh_port')),
-              shell_enabled: isChecked(data, 'shell_enabled'),
-              paused: isChecked(data, 'paused'),
-            }),
-          )
-        }
-      >
-        <Text label="Name" name="name" defaultValue={s.name} maxLength={64} required />
-        <Text label="Host name or address" name="hostname" defaultValue={s.hostname} required />
-        <Text
-          label="SSH port"
-          name="ssh_port"
-          type="number"
-          min={1}
-          max={65535}
-          defaultValue={s.ssh_port}
-        />
-        <Check
-          label="Paused"
-          name="paused"
-          defaultChecked={s.paused}
-          hint="Takes no new tasks; what runs keeps running."
-        />
-        <Check
-          label="Certificates for the whole server"
-          name="shell_enabled"
-          defaultChecked={s.shell_enabled}
-          hint="The server must allow them too. A shell in one environment does not need this."
-        />
-      </Form>
-    </Section>
-  )
-}
-
-function Limits({ server: s }: { server: Server }) {
-  const reason = usePermission('server:write')
-    ? undefined
-    : 'Your role does not let you change servers.'
-  return (
-    <LimitsForm
-      now={s.limits}
-      usual={s.default_limits}
-      hint="What one environment may use of this server. A project may have lower limits."
-      reason={reason}
-      send={(limits) => change(api.server.update.mutate({ server_id: s.id, limits }))}
-    />
   )
 }
 
@@ -325,18 +292,15 @@ function Danger({ server: s }: { server: Server }) {
       ? `${count(s.environment_count, 'environment')} still on it. Delete or move them first.`
       : undefined
   return (
-    <Section title="Danger" isDanger>
+    <Section title="Delete server" isDanger>
       {s.joined_at && (
         <div className="row spread">
-          <p>
-            Revokes the certificate of the agent and closes its connection. The server can join
-            again.
-          </p>
-          <Button onClick={() => ask('revoke')}>Revoke the agent</Button>
+          <p>Locks the agent out and closes its connection. The server can join again.</p>
+          <Button onClick={() => ask('revoke')}>Revoke agent</Button>
         </div>
       )}
       <div className="row spread">
-        <p>Delete the server here. What runs on the machine is not touched.</p>
+        <p>Removes the server from Berth. What runs on the machine is not touched.</p>
         <Button kind="danger" reason={inUse} onClick={() => ask('delete')}>
           Delete server
         </Button>
@@ -344,13 +308,13 @@ function Danger({ server: s }: { server: Server }) {
       {asking === 'revoke' && (
         <Ask
           title={`Revoke the agent of ${s.name}?`}
-          submit="Revoke the agent"
+          submit="Revoke agent"
           onClose={close}
           send={() => change(api.server.revokeAgent.mutate({ server_id: s.id }))}
-          done="The agent is shut out."
+          done="The agent is locked out."
         >
           <Note kind="warn">
-            Deployments on it fail until it joins again; what runs keeps running.
+            Deployments on it fail until it joins again. Running services keep running.
           </Note>
         </Ask>
       )}

@@ -16,7 +16,7 @@ import { type Server, useServers } from '../../data.ts'
 import { bytes, count } from '../../format.ts'
 import { useOrganization, usePermission } from '../../organization.ts'
 import { AgentUpgrades, ServerUpdate } from './agent-upgrades.tsx'
-import { JoinCommand } from './join-command.tsx'
+import { CannotJoin, type JoinProblems } from './join-command.tsx'
 
 export function Servers() {
   const servers = useServers()
@@ -43,8 +43,8 @@ export function Servers() {
           list.length === 0 ? (
             <Empty title="No servers yet.">
               <p>
-                A server is a Linux machine that you own. Its agent connects to Berth, so it needs
-                no open port.
+                A server is a Linux machine of yours. Its agent connects to Berth, so it needs no
+                open port.
               </p>
               <p>
                 <code>berth server add fra-1 --hostname fra-1.example.com</code>
@@ -102,7 +102,7 @@ function ServerRow({ server: s }: { server: Server }) {
 export function ServerState({ server: s }: { server: Server }) {
   return (
     <span className="row">
-      <Status of={s.status} {...(s.status === 'pending' ? { word: 'Never joined' } : {})} />
+      <Status of={s.status} {...(s.status === 'pending' ? { word: 'Not joined' } : {})} />
       {s.status === 'offline' && s.last_seen_at && (
         <span className="muted small">
           since <Time at={s.last_seen_at} />
@@ -128,37 +128,40 @@ export function AgentVersion({ server: s, word = '' }: { server: Server; word?: 
 }
 
 function AddServer({ onClose }: { onClose(): void }) {
-  const [made, setMade] = useState<{ server: Server; command: string; expires_at: string }>()
   const organization = useOrganization()
+  const navigate = useNavigate()
+  const [problems, setProblems] = useState<JoinProblems>([])
   return (
-    <Dialog title={made ? `Join ${made.server.name}` : 'Add a server'} onClose={onClose}>
-      {made ? (
-        <JoinCommand id={made.server.id} command={made.command} until={made.expires_at} />
-      ) : (
-        <Form
-          submit="Add server"
-          send={async (data) => {
-            const asked = {
-              name: text(data, 'name').trim(),
-              hostname: text(data, 'hostname').trim(),
-            }
-            const context = { organization: organization?.id }
-            const server = await change(api.server.create.mutate(asked, { context }))
-            const join = await api.server.joinToken.mutate({ server_id: server.id })
-            setMade({ server, ...join })
-          }}
-        >
-          <Text label="Name" name="name" placeholder="fra-1" maxLength={64} required />
-          <Text
-            label="Host name or address"
-            name="hostname"
-            placeholder="fra-1.example.com"
-            hint="Where people and berth ssh reach it."
-            spellCheck={false}
-            required
-          />
-        </Form>
-      )}
+    <Dialog title="Add a server" onClose={onClose}>
+      <Form
+        submit="Add server"
+        send={async (data) => {
+          const hostname = text(data, 'hostname').trim()
+          const check = await api.server.joinCheck.query({ hostname })
+          setProblems(check.problems)
+          if (check.problems.length > 0) return
+          const asked = { name: text(data, 'name').trim(), hostname }
+          const context = { organization: organization?.id }
+          const server = await change(api.server.create.mutate(asked, { context }))
+          const { join } = await api.server.joinToken.mutate({ server_id: server.id })
+          await navigate({
+            to: '/servers/$id',
+            params: { id: String(server.id) },
+            search: join?.secret_id ? { join: join.secret_id } : {},
+          })
+        }}
+      >
+        <Text label="Name" name="name" placeholder="fra-1" maxLength={64} required />
+        <Text
+          label="Host name or address"
+          name="hostname"
+          placeholder="fra-1.example.com"
+          hint="Where people and berth ssh reach it."
+          spellCheck={false}
+          required
+        />
+        <CannotJoin problems={problems} />
+      </Form>
     </Dialog>
   )
 }

@@ -32,7 +32,7 @@ export function Sharing({ server: s }: { server: Server }) {
                     act={() =>
                       change(api.server.unshare.mutate({ server_id: s.id, organization_id: id }))
                     }
-                    done="Not shared any more."
+                    done="No longer shared."
                   >
                     Stop sharing
                   </ActButton>

@@ -76,7 +76,7 @@ export async function confirmApp(
   ctx: Context,
   browsing: Browsing,
   code: string,
-): Promise<number | null> {
+): Promise<string | null> {
   const login = await requireRecent(ctx, browsing)
   const { caller } = browsing
   const { userId } = caller

@@ -1,5 +1,6 @@
 // The second factors of a user: what there is, the rules for the first and the last one, and the reset by an
 // administrator. Each change needs a recent sign-in and writes an audit row.
+
 import { AppError, PEOPLE } from '@berth/shared'
 import type { Context } from '../../../context.ts'
 import type { Caller } from '../../../domain/core/access.ts'
@@ -7,6 +8,7 @@ import { normalizeEmail } from '../../../domain/people/people.ts'
 import type { BrowserLogin } from '../../../identity/identity.ts'
 import { passkeyObstacle } from '../../../identity/passkeys.ts'
 import { hashRecoveryCode, makeRecoveryCodes } from '../../../identity/totp.ts'
+import { ONE_TIME_SECRETS } from '../../../limits/browser.ts'
 import { factorsResetLetter } from '../../../mail/messages.ts'
 import {
   deleteOtherSessions,
@@ -96,15 +98,18 @@ export async function viewFactors(ctx: Context, browsing: Browsing): Promise<Fac
 const codesSubject = (userId: number): string => `recovery-codes:${userId}`
 
 /** Replaces all codes; returns the page that shows them. */
-export async function makeNewCodes(ctx: Context, c: Change, caller: Caller): Promise<number> {
+export async function makeNewCodes(ctx: Context, c: Change, caller: Caller): Promise<string> {
   const codes = makeRecoveryCodes()
   await replaceRecoveryCodes(c.db, caller.userId, codes.map(hashRecoveryCode))
   await deleteSecretsOf(c.db, codesSubject(caller.userId))
   const secret = {
-    kind: 'recovery_codes' as const,
     title: 'Recovery codes',
+    hint: 'Save them somewhere safe. Each code signs you in once if you lose your phone and passkeys.',
+    back: '/account',
+    values: [{ label: 'Recovery codes', text: codes.join('\n') }],
+    organizationId: null,
     subject: codesSubject(caller.userId),
-    value: codes.join('\n'),
+    expiresAt: c.now + ONE_TIME_SECRETS.ownMs,
   }
   const id = await keepSecret(ctx, c, caller, secret)
   if (id === null) throw new Error('recovery codes are made in a browser')
@@ -120,7 +125,7 @@ export async function noteAdded(
   c: Change,
   caller: Caller,
   login: BrowserLogin,
-): Promise<number | null> {
+): Promise<string | null> {
   const user = await findUser(c.db, caller.userId)
   if (!user || user.secondFactorAt !== null) return null
   await updateUser(c.db, caller.userId, { secondFactorAt: c.now })
@@ -146,7 +151,7 @@ export async function noteRemoved(c: Change, caller: Caller): Promise<void> {
   await auditCaller(c, caller, null, 'second_factor.disable', ['user', userId])
 }
 
-export async function renewRecoveryCodes(ctx: Context, browsing: Browsing): Promise<number> {
+export async function renewRecoveryCodes(ctx: Context, browsing: Browsing): Promise<string> {
   await requireRecent(ctx, browsing)
   const { caller } = browsing
   return change(ctx, async (c) => {

@@ -69,7 +69,7 @@ export async function addPasskey(
   browsing: Browsing,
   name: string,
   response: PasskeyMade,
-): Promise<number | null> {
+): Promise<string | null> {
   const login = await requireRecent(ctx, browsing)
   const { caller } = browsing
   const { userId } = caller

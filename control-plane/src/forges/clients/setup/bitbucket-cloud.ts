@@ -8,6 +8,7 @@ import {
   asText,
   asTime,
   checkedRepository,
+  encodePath,
   type ForgeAccount,
   type ForgeApi,
   ForgeError,
@@ -40,6 +41,8 @@ export function bitbucketCloudSetup(api: ForgeApi, repository: string): Reposito
     `${repository}/${kind}/${encodeURIComponent(id)}`
 
   return {
+    readFile: (path, branch) =>
+      api.findText(`${repository}/src/${encodeURIComponent(branch)}/${encodePath(path)}`),
     async listKeys() {
       const keys = await all('/deploy-keys')
       return keys.map((key) => ({ id: asId(key.id), line: asText(key.key), readOnly: true }))

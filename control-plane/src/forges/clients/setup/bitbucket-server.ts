@@ -8,6 +8,7 @@ import {
   asObject,
   asText,
   checkedRepository,
+  encodePath,
   type ForgeAccount,
   type ForgeApi,
   type ForgeWebhook,
@@ -76,6 +77,10 @@ export function bitbucketServerSetup(
   const hook = (id: string): string => `${repository}/webhooks/${encodeURIComponent(id)}`
 
   return {
+    readFile(path, branch) {
+      const at = encodeURIComponent(`refs/heads/${branch}`)
+      return api.findText(`${repository}/raw/${encodePath(path)}?at=${at}`)
+    },
     async listKeys() {
       const found = await all(keys, '/ssh')
       return found.map((entry) => ({

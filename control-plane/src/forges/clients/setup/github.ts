@@ -7,6 +7,8 @@ import {
   asText,
   asTime,
   checkedRepository,
+  decodeFile,
+  encodePath,
   type ForgeAccount,
   type ForgeApi,
   ForgeError,
@@ -86,6 +88,10 @@ export function githubSetup(api: ForgeApi, repository: string, dialect: Dialect)
     `${repository}/${kind}/${encodeURIComponent(id)}`
 
   return {
+    async readFile(path, branch) {
+      const ref = encodeURIComponent(branch)
+      return decodeFile(await api.find(`${repository}/contents/${encodePath(path)}?ref=${ref}`))
+    },
     async listKeys() {
       const keys = await all('/keys')
       return keys.map((key) => ({

@@ -7,6 +7,7 @@ import {
   asText,
   asTime,
   checkedRepository,
+  decodeFile,
   type ForgeAccount,
   type ForgeApi,
   type ForgeWebhook,
@@ -42,6 +43,10 @@ export function gitlabSetup(api: ForgeApi, project: string): RepositorySetup {
     `${project}/${kind}/${encodeURIComponent(id)}`
 
   return {
+    async readFile(path, branch) {
+      const file = `${project}/repository/files/${encodeURIComponent(path)}`
+      return decodeFile(await api.find(`${file}?ref=${encodeURIComponent(branch)}`))
+    },
     async listKeys() {
       const keys = await all('/deploy_keys')
       return keys.map((key) => ({

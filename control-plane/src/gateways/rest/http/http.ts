@@ -10,6 +10,7 @@ import { authenticate } from '../../../app/people/callers.ts'
 import type { Context } from '../../../context.ts'
 import { trustProxies } from '../../../identity/client-address.ts'
 import { askOrganization } from '../../../notifications/admission.ts'
+import { isMissingDocument, isVisit, sendNotFoundPage } from '../installation/dashboard.ts'
 import { registerOpenApi } from '../reference/openapi.ts'
 import type { Api } from './api.ts'
 import { pathOf, refuseUnfit, refuseUnknownParameters } from './broken-requests.ts'
@@ -60,17 +61,20 @@ export function buildHttp(ctx: Context): Api {
   app.decorateRequest('counted', null)
   app.decorateRequest('turn', null)
   app.decorateRequest('bodyDigest', '')
-  app.setErrorHandler((error, request, reply) => sendProblem(ctx, error, request, reply))
+  app.setErrorHandler((error, request, reply) =>
+    isMissingDocument(request, error)
+      ? sendNotFoundPage(ctx, request, reply)
+      : sendProblem(ctx, error, request, reply),
+  )
   app.addHook('onRoute', (route) => routes.add(route))
   registerOpenApi(app, ctx)
-  app.setNotFoundHandler((request) => {
-    throw missing(request) // unreachable: refused below, before the body is read
-  })
+  // only a person's visit comes here: everything else is refused below, before the body is read
+  app.setNotFoundHandler((request, reply) => sendNotFoundPage(ctx, request, reply))
   // synchronous hooks use callbacks, since their promises cost a tenth of a small answer
   app.addHook('onRequest', (request, reply, done) => {
     nameAnswer(ctx, request, reply)
     refuseUnfit(request)
-    if (request.is404) throw refuseUnrouted(request, reply, allowedAt)
+    if (request.is404 && !isVisit(request)) throw refuseUnrouted(request, reply, allowedAt)
     done()
   })
   app.addHook('preValidation', (request, _reply, done) => {

@@ -9,6 +9,7 @@ import {
 } from '../../../app/installation/dashboard-files.ts'
 import type { Context } from '../../../context.ts'
 import type { Api } from '../http/api.ts'
+import { pathOf } from '../http/broken-requests.ts'
 import { html, page, sendPage } from '../http/html.ts'
 
 /** Addresses that the dashboard's router knows; TREES include everything below them. */
@@ -23,6 +24,7 @@ const TREES = [
   '/org',
   '/account',
   '/admin',
+  '/secrets',
 ]
 /** Files that browsers request at the root. */
 const ROOT_FILES = ['/favicon.svg', '/favicon.ico', '/robots.txt', '/manifest.webmanifest']
@@ -75,42 +77,76 @@ function sendFile(
   return reply.header('content-encoding', 'gzip').send(file.gzipped)
 }
 
+const loaded = new WeakMap<Context, Promise<Dashboard | undefined>>()
+
+async function load(ctx: Context): Promise<Dashboard | undefined> {
+  const found = loaded.get(ctx) ?? readDashboard(ctx.config.dashboardDir)
+  loaded.set(ctx, found)
+  const dashboard = await found.catch((error: unknown) => {
+    ctx.log.error({ err: error }, 'the dashboard could not be read')
+    return undefined
+  })
+  if (!dashboard) loaded.delete(ctx) // it may be built later
+  return dashboard
+}
+
+async function sendIndex(
+  ctx: Context,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const dashboard = await load(ctx)
+  if (!dashboard) return sendPage(reply.code(503).header('cache-control', 'no-store'), NOT_BUILT)
+  reply
+    .header('content-security-policy', dashboardPolicy(ctx.baseUrl, dashboard.scriptHashes))
+    .header('referrer-policy', 'same-origin') // keeps links of invitations and resets from other sites
+    .header('cross-origin-opener-policy', 'same-origin')
+    .header('permissions-policy', 'camera=(), microphone=(), geolocation=()')
+  return sendFile(request, reply, dashboard.index, 'no-cache')
+}
+
+/** Below these addresses programs ask, and every answer is for programs. */
+const FOR_PROGRAMS = /^\/(?:api|trpc|assets|oauth|webhooks|schemas|\.well-known)(?:\/|$)/
+
+/** Whether a person opened an address in a browser; programs do not ask for HTML. */
+export const isVisit = (request: FastifyRequest): boolean =>
+  (request.method === 'GET' || request.method === 'HEAD') &&
+  /\btext\/html\b/.test(request.headers.accept ?? '') &&
+  !FOR_PROGRAMS.test(pathOf(request))
+
+/** Documents and downloads are opened by people too. */
+export const isMissingDocument = (request: FastifyRequest, error: unknown): boolean =>
+  error instanceof AppError &&
+  error.code === 'not_found' &&
+  isVisit(request) &&
+  /^\/(?:docs|downloads)\//.test(pathOf(request))
+
+/** An unknown address, for a person: the dashboard shows its page for that. */
+export async function sendNotFoundPage(
+  ctx: Context,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  return sendIndex(ctx, request, reply.code(404))
+}
+
 export function dashboardRoutes(api: Api, ctx: Context): void {
-  let found: Promise<Dashboard | undefined> | undefined
-  const load = async (): Promise<Dashboard | undefined> => {
-    found ??= readDashboard(ctx.config.dashboardDir)
-    const dashboard = await found.catch((error: unknown) => {
-      ctx.log.error({ err: error }, 'the dashboard could not be read')
-      return undefined
-    })
-    if (!dashboard) found = undefined // it may be built later
-    return dashboard
-  }
   const options = { config: { needs: 'nothing' as const }, schema: { hide: true } }
-  const sendIndex = async (request: FastifyRequest, reply: FastifyReply) => {
-    const dashboard = await load()
-    if (!dashboard) return sendPage(reply.code(503).header('cache-control', 'no-store'), NOT_BUILT)
-    reply
-      .header('content-security-policy', dashboardPolicy(ctx.baseUrl, dashboard.scriptHashes))
-      .header('referrer-policy', 'same-origin') // keeps links of invitations and resets from other sites
-      .header('cross-origin-opener-policy', 'same-origin')
-      .header('permissions-policy', 'camera=(), microphone=(), geolocation=()')
-    return sendFile(request, reply, dashboard.index, 'no-cache')
-  }
+  const sendApp = (request: FastifyRequest, reply: FastifyReply) => sendIndex(ctx, request, reply)
   const sendPart = async (request: FastifyRequest, reply: FastifyReply) => {
     const path = request.url.split('?')[0]?.slice(1) ?? ''
-    const file = (await load())?.files.get(path)
+    const file = (await load(ctx))?.files.get(path)
     if (!file) throw new AppError('not_found', 'The dashboard was updated. Reload the page.')
     return sendFile(request, reply, file, file.isImmutable ? IMMUTABLE : 'public, max-age=300')
   }
-  for (const path of PAGES) api.get(path, options, sendIndex)
+  for (const path of PAGES) api.get(path, options, sendApp)
   if (ctx.config.isDevelopment) {
-    api.get('/design', options, sendIndex)
+    api.get('/design', options, sendApp)
     api.get('/design/on', options, (_request, reply) => reply.code(204).send())
   }
   for (const path of TREES) {
-    api.get(path, options, sendIndex)
-    api.get(`${path}/*`, options, sendIndex)
+    api.get(path, options, sendApp)
+    api.get(`${path}/*`, options, sendApp)
   }
   for (const path of ROOT_FILES) api.get(path, options, sendPart)
   api.get('/assets/*', options, sendPart)

@@ -8,7 +8,7 @@ import { z } from 'zod'
 import type { Context } from '../../../context.ts'
 import type { Api } from '../http/api.ts'
 import { sendPage } from '../http/html.ts'
-import { serializeErrorPage } from './error-pages.ts'
+import { serializeErrorIndex, serializeErrorPage } from './error-pages.ts'
 import { documentOf } from './openapi.ts'
 import { serializeReference } from './reference.ts'
 
@@ -42,6 +42,9 @@ export function documentRoutes(api: Api, ctx: Context): void {
       reference ??= serializeReference(documentOf(api))
       return sendPage(reply.header('cache-control', PUBLIC), reference)
     },
+  )
+  api.get('/docs/errors', { config, schema: { hide: true } }, async (_request, reply) =>
+    sendPage(reply.header('cache-control', PUBLIC), serializeErrorIndex()),
   )
   api.get(
     '/docs/errors/:code',

@@ -17,3 +17,17 @@ says what was refused this time, and <code>request_id</code> finds it in the log
 <a href="${baseUrl}/api/docs">All operations</a></p>`,
   )
 }
+
+/** Every code, in the order of its status. */
+export function serializeErrorIndex(): string {
+  const codes = Object.entries(ERRORS).toSorted(([, [a]], [, [b]]) => a - b)
+  return page(
+    'Errors · Berth',
+    html`<h1>Errors</h1>
+<p class="soft">Every refusal has a <code>code</code>. Its page says what it means and what to do next.</p>
+<table><thead><tr><th>Code</th><th>Status</th><th>Meaning</th></tr></thead><tbody>${codes.map(
+      ([code, [status, title]]) =>
+        html`<tr><td><a href="/docs/errors/${code}"><code>${code}</code></a></td><td>${status}</td><td>${title}</td></tr>`,
+    )}</tbody></table>`,
+  )
+}

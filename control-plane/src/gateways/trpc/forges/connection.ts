@@ -8,6 +8,7 @@ import {
   listForgeConnections,
   removeForgeConnection,
 } from '../../../app/forges/connections/connections.ts'
+import { previewRepository } from '../../../app/forges/connections/preview.ts'
 import {
   checkProjectForge,
   connectProject,
@@ -19,6 +20,7 @@ import {
   serializeDisconnected,
   serializeForgeConnection,
   serializeForgeRepository,
+  serializePreview,
   serializeProjectForge,
 } from '../../serializers/forge.ts'
 import { call, router } from '../base.ts'
@@ -67,6 +69,18 @@ export const forgeRouter = router({
       const page = await listForgeRepositories(ctx, caller, connection_id, { ...asked, size })
       return { repositories: page.repositories.map(serializeForgeRepository), next: page.next }
     }),
+  /** What a repository of the connection holds, before a project is made for it. */
+  preview: call
+    .input(
+      z.strictObject({
+        ...Connection,
+        repository: z.string().min(1).max(500),
+        branch: z.string().min(1).max(255),
+      }),
+    )
+    .mutation(async ({ ctx: { ctx, caller }, input: { connection_id, ...asked } }) =>
+      serializePreview(await previewRepository(ctx, caller, connection_id, asked)),
+    ),
   ofProject: call
     .input(Project)
     .query(async ({ ctx: { ctx, caller }, input }) =>

@@ -10,11 +10,32 @@ import {
   rotateSecret,
 } from '../../../app/notices/channels.ts'
 import { listNoticeViews, replayNotice, testChannel } from '../../../app/notices/ledger.ts'
+import { keepMadeSecret } from '../../../app/people/one-time-secrets.ts'
+import type { Context } from '../../../context.ts'
+import type { Caller } from '../../../domain/core/access.ts'
 import { serializeChannel, serializeNotice } from '../../serializers/notice.ts'
 import { call, router } from '../base.ts'
 import { Page, pageById } from '../paging.ts'
 
 const One = z.strictObject({ channel_id: Id })
+
+/** The secret that signs requests to a webhook; other kinds of channels have none. */
+const keep = async (
+  ctx: Context,
+  caller: Caller,
+  organizationId: number,
+  name: string,
+  secret: string | null,
+): Promise<string | null> =>
+  secret === null
+    ? null
+    : keepMadeSecret(ctx, caller, {
+        organizationId,
+        title: `Signing secret of ${name}`,
+        hint: 'Give it to the receiver. You can make a new one later.',
+        back: '/org/notifications',
+        values: [{ label: 'Signing secret', text: secret }],
+      })
 
 export const channelRouter = router({
   list: call
@@ -28,7 +49,8 @@ export const channelRouter = router({
     .input(z.strictObject({ organization_id: Id, ...ChannelCreate.shape }))
     .mutation(async ({ ctx: { ctx, caller }, input: { organization_id: id, ...asked } }) => {
       const { view, secret } = await createChannel(ctx, caller, id, asked)
-      return { ...serializeChannel(view), secret }
+      const made = serializeChannel(view)
+      return { ...made, secret, secret_id: await keep(ctx, caller, id, made.name, secret) }
     }),
   update: call
     .input(z.strictObject({ channel_id: Id, ...ChannelPatch.shape }))
@@ -41,7 +63,10 @@ export const channelRouter = router({
   }),
   rotateSecret: call.input(One).mutation(async ({ ctx: { ctx, caller }, input }) => {
     const { view, secret } = await rotateSecret(ctx, caller, input.channel_id)
-    return { ...serializeChannel(view), secret }
+    const made = serializeChannel(view)
+    const organizationId = view.organizationId
+    const secret_id = await keep(ctx, caller, organizationId, made.name, secret)
+    return { ...made, secret, secret_id }
   }),
   test: call
     .meta({ policy: 'deploy' })

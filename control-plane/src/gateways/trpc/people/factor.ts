@@ -13,9 +13,8 @@ import {
   renamePasskey,
 } from '../../../app/people/factors/passkeys.ts'
 import { confirmByPasskey, confirmByPassword } from '../../../app/people/factors/second-step.ts'
-import { forgetSecret, readSecret } from '../../../app/people/one-time-secrets.ts'
 import { PasskeyMade, PasskeyUsed } from '../../../identity/passkeys.ts'
-import { serializeFactors, serializeSecret } from '../../serializers/dashboard.ts'
+import { serializeFactors } from '../../serializers/dashboard.ts'
 import { browserCall, router } from '../base.ts'
 
 const PasskeyName = z.string().trim().min(1).max(PEOPLE.passkeyNameChars)
@@ -77,21 +76,6 @@ export const factorRouter = router({
     .input(z.strictObject({ response: PasskeyUsed }))
     .mutation(async ({ ctx: { ctx, browsing }, input }) => {
       await confirmByPasskey(ctx, browsing, input.response)
-      return null
-    }),
-})
-
-/** A secret has this page until its user has saved it. */
-export const secretRouter = router({
-  get: browserCall
-    .input(z.strictObject({ secret_id: Id }))
-    .query(async ({ ctx: { ctx, caller }, input }) =>
-      serializeSecret(await readSecret(ctx, caller, input.secret_id)),
-    ),
-  saved: browserCall
-    .input(z.strictObject({ secret_id: Id }))
-    .mutation(async ({ ctx: { ctx, caller }, input }) => {
-      await forgetSecret(ctx, caller, input.secret_id)
       return null
     }),
 })

@@ -1,5 +1,4 @@
-// A project's webhook secret, deploy key, Basic Auth, limit of environments, repository and forge token. Secrets are
-// sent once, in the answer that created them.
+// A project's deploy key, Basic Auth, limit of environments, repository and forge token.
 import {
   EnvironmentLimitPut,
   ForgeHostKeyPost,
@@ -12,28 +11,21 @@ import { getForgeHostKey, trustForgeHostKey } from '../../../app/forges/forge-ho
 import { removeForgeToken, setForgeToken } from '../../../app/forges/forge-tokens.ts'
 import { askForReconcile } from '../../../app/forges/reconcile-rounds.ts'
 import { checkRepository } from '../../../app/forges/repository.ts'
-import { endPreviousSecret, regenerateWebhookSecret } from '../../../app/forges/webhook-secrets.ts'
+import { endPreviousSecret } from '../../../app/forges/webhook-secrets.ts'
 import { setProjectAuth } from '../../../app/projects/basic-auth.ts'
 import { getDeployKey, replaceDeployKey } from '../../../app/projects/deploy-keys.ts'
+import { checkDomains, listDomains } from '../../../app/projects/domains.ts'
 import { setEnvironmentLimit } from '../../../app/projects/settings.ts'
+import { serializeDomain } from '../../serializers/dashboard.ts'
 import { serializeBasicAuth } from '../../serializers/environment.ts'
 import { time } from '../../serializers/fields.ts'
-import {
-  serializeDeployKey,
-  serializeForgeHostKey,
-  serializeWebhookSecret,
-} from '../../serializers/project.ts'
+import { serializeDeployKey, serializeForgeHostKey } from '../../serializers/project.ts'
 import { serializeForgeToken, serializeRepositoryCheck } from '../../serializers/repository.ts'
 import { call } from '../base.ts'
 
 const One = z.strictObject({ project_id: Id })
 
 export const projectKeyProcedures = {
-  regenerateSecret: call
-    .input(One)
-    .mutation(async ({ ctx: { ctx, caller }, input }) =>
-      serializeWebhookSecret(await regenerateWebhookSecret(ctx, caller, input.project_id)),
-    ),
   endPreviousSecret: call.input(One).mutation(async ({ ctx: { ctx, caller }, input }) => {
     await endPreviousSecret(ctx, caller, input.project_id)
     return null
@@ -71,6 +63,15 @@ export const projectKeyProcedures = {
     .mutation(({ ctx: { ctx, caller }, input }) =>
       setEnvironmentLimit(ctx, caller, input.project_id, input.limit),
     ),
+  /** The names of its environments with the results of the last look, if there was one. */
+  domains: call.input(One).query(async ({ ctx: { ctx, caller }, input }) => ({
+    domains: (await listDomains(ctx, caller, input.project_id)).map(serializeDomain),
+  })),
+  checkDomains: call.input(One).mutation(async ({ ctx: { ctx, caller }, input }) => {
+    ctx.quotas.narrow.repositoryChecks.take(`user ${caller.userId}`)
+    const views = await checkDomains(ctx, caller, input.project_id)
+    return { domains: views.map(serializeDomain) }
+  }),
   check: call.input(One).mutation(async ({ ctx: { ctx, caller }, input }) => {
     ctx.quotas.narrow.repositoryChecks.take(`user ${caller.userId}`)
     return serializeRepositoryCheck(await checkRepository(ctx, caller, input.project_id))

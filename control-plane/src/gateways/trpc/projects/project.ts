@@ -3,13 +3,19 @@
 import { REST } from '@berth/shared'
 import { Id, ProjectCreate, ProjectPatch } from '@berth/shared/api'
 import { z } from 'zod'
-import { loadProject } from '../../../app/core/access.ts'
+import { asReader, loadProject } from '../../../app/core/access.ts'
+import { regenerateWebhookSecret } from '../../../app/forges/webhook-secrets.ts'
+import { keepMadeSecret } from '../../../app/people/one-time-secrets.ts'
+import { getOverview } from '../../../app/projects/overview.ts'
 import { createProject } from '../../../app/projects/projects.ts'
 import { deleteProject } from '../../../app/projects/removal.ts'
 import { changeProject } from '../../../app/projects/settings.ts'
 import { getProject, listVisibleProjects } from '../../../app/projects/views.ts'
+import type { Context } from '../../../context.ts'
+import type { Caller } from '../../../domain/core/access.ts'
+import { serializeOverview } from '../../serializers/dashboard.ts'
 import { serializeProject } from '../../serializers/fields.ts'
-import { serializeProjectDetail } from '../../serializers/project.ts'
+import { serializeProjectDetail, serializeWebhookSecret } from '../../serializers/project.ts'
 import { call, router, watch } from '../base.ts'
 import { counted, Resume, watchEvents } from '../events.ts'
 import { projectKeyProcedures } from './project-keys.ts'
@@ -30,6 +36,23 @@ const Deletion = z.strictObject({
     .optional(),
 })
 
+const keepWebhookSecret = (
+  ctx: Context,
+  caller: Caller,
+  project: { id: number; organization_id: number; name: string; webhook: { url: string } },
+  secret: string,
+): Promise<string | null> =>
+  keepMadeSecret(ctx, caller, {
+    organizationId: project.organization_id,
+    title: `Webhook secret of ${project.name}`,
+    hint: 'Enter both at the forge. You can regenerate the secret later.',
+    back: `/projects/${project.id}/webhooks`,
+    values: [
+      { label: 'Webhook address', text: project.webhook.url },
+      { label: 'Webhook secret', text: secret },
+    ],
+  })
+
 export const projectRouter = router({
   list: call.input(Page.optional()).query(async ({ ctx: { ctx, caller }, input }) => {
     const limit = input?.limit ?? REST.perPageMax
@@ -41,16 +64,32 @@ export const projectRouter = router({
       next: last ? { name: last.name, id: last.id } : null,
     }
   }),
+  /** Across projects: the newest deployments, and what waits for a person. */
+  overview: call.query(async ({ ctx: { ctx, caller } }) =>
+    serializeOverview(await getOverview(ctx, caller)),
+  ),
   get: call
     .input(z.strictObject({ project_id: Id }))
     .query(async ({ ctx: { ctx, caller }, input }) =>
       serializeProjectDetail(ctx, await getProject(ctx, caller, input.project_id)),
     ),
-  /** Returns the webhook secret, this once. */
+  /** The webhook secret is in the answer, and at its address until it is confirmed. */
   create: call.input(ProjectCreate).mutation(async ({ ctx: { ctx, caller }, input }) => {
     const { view, webhookSecret } = await createProject(ctx, caller, input)
-    return { ...serializeProjectDetail(ctx, view), webhook_secret: webhookSecret }
+    const made = serializeProjectDetail(ctx, view)
+    const secret_id = await keepWebhookSecret(ctx, caller, made, webhookSecret)
+    return { ...made, webhook_secret: webhookSecret, secret_id }
   }),
+  /** The old secret stays accepted for a while. */
+  regenerateSecret: call
+    .input(z.strictObject({ project_id: Id }))
+    .mutation(async ({ ctx: { ctx, caller }, input }) => {
+      const made = await regenerateWebhookSecret(ctx, caller, input.project_id)
+      const view = await getProject(ctx, asReader(caller), input.project_id)
+      const project = serializeProjectDetail(ctx, view)
+      const secret_id = await keepWebhookSecret(ctx, caller, project, made.secret)
+      return { ...serializeWebhookSecret(made), secret_id }
+    }),
   update: call
     .input(z.strictObject({ project_id: Id, ...ProjectPatch.shape }))
     .mutation(async ({ ctx: { ctx, caller }, input }) => {

@@ -12,6 +12,9 @@ import {
   ServerUsageQuery,
 } from '@berth/shared/api'
 import { z } from 'zod'
+import { requirePermission } from '../../../app/core/access.ts'
+import { keepMadeSecret } from '../../../app/people/one-time-secrets.ts'
+import { checkJoin } from '../../../app/servers/agent-packages.ts'
 import { getServerFacts } from '../../../app/servers/facts.ts'
 import { getAgentUpdates, upgradeServer, upgradeServers } from '../../../app/servers/rollouts.ts'
 import {
@@ -84,12 +87,30 @@ export const serverRouter = router({
     .mutation(async ({ ctx: { ctx, caller }, input }) =>
       serializeServer(await unshareServer(ctx, caller, input.server_id, input.organization_id)),
     ),
-  /** Returns the token and the command that holds it, this once. */
+  /** What keeps a join command from working on a server with this name. */
+  joinCheck: call
+    .input(z.strictObject({ hostname: z.string().min(1).max(253) }))
+    .query(({ ctx: { ctx }, input }) => checkJoin(ctx, input.hostname)),
+  /** Makes a token only if its command would work; the command has an address until the server joined. */
   joinToken: call
     .input(z.strictObject({ server_id: Id, ...JoinTokenRequest.shape }))
     .mutation(async ({ ctx: { ctx, caller }, input }) => {
-      const made = await makeServerJoinToken(ctx, caller, input.server_id, input.rejoin ?? false)
-      return { token: made.token, expires_at: time(made.expiresAt), command: made.command }
+      const { server } = await getServer(ctx, caller, input.server_id)
+      requirePermission(caller, server.organizationId, 'server:write')
+      const check = await checkJoin(ctx, server.hostname)
+      if (check.problems.length > 0) return { ...check, join: null }
+      const made = await makeServerJoinToken(ctx, caller, server.id, input.rejoin ?? false)
+      const secret_id = await keepMadeSecret(ctx, caller, {
+        organizationId: server.organizationId,
+        title: `Join command of ${server.name}`,
+        hint: 'Run it on the server as root. It works once.',
+        back: `/servers/${server.id}`,
+        values: [{ label: 'Join command', text: made.command }],
+        expiresAt: made.expiresAt,
+      })
+      const { token, command } = made
+      const join = { token, command, expires_at: time(made.expiresAt), secret_id }
+      return { ...check, join }
     }),
   endJoinToken: call.input(One).mutation(async ({ ctx: { ctx, caller }, input }) => {
     await deleteJoinToken(ctx, caller, input.server_id)

@@ -33,12 +33,5 @@ export const secondFactor: Migration = {
       hash text primary key, purpose text not null, user_id integer references users(id),
       expires_at bigint not null)`,
     'create index passkey_challenges_age on passkey_challenges(expires_at)',
-
-    `create table one_time_secrets (
-      id ${id}, user_id integer not null references users(id), kind text not null, title text not null,
-      subject text not null, sealed text not null, created_at bigint not null, expires_at bigint not null)`,
-    'create index one_time_secrets_user on one_time_secrets(user_id)',
-    'create index one_time_secrets_subject on one_time_secrets(subject)',
-    'create index one_time_secrets_age on one_time_secrets(expires_at)',
   ],
 }

@@ -47,7 +47,7 @@ export function Authenticator() {
                   const { secret_id } = await change(
                     guard(() => api.factor.confirmApp.mutate(asked)),
                   )
-                  const to = secret_id === null ? '/account' : `/account/secrets/${secret_id}`
+                  const to = secret_id === null ? '/account' : `/secrets/${secret_id}`
                   await navigate({ to, replace: true })
                 }}
               >

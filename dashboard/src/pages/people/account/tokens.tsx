@@ -113,7 +113,7 @@ function NewToken() {
               expires_in_days: Number(text(data, 'expires_in_days')),
             }),
           )
-          await navigate({ to: `/account/secrets/${made.secret_id}` })
+          await navigate({ to: `/secrets/${made.secret_id}` })
         }}
       >
         <Text label="Name" name="name" placeholder="CI of shop" maxLength={64} required />

@@ -227,7 +227,7 @@ function AddPasskey({ guard, onClose }: { guard: Guard; onClose(): void }) {
           const asked = { name: text(data, 'name'), response }
           const { secret_id } = await change(api.factor.addPasskey.mutate(asked))
           onClose()
-          if (secret_id !== null) await navigate({ to: `/account/secrets/${secret_id}` })
+          if (secret_id !== null) await navigate({ to: `/secrets/${secret_id}` })
         }}
       >
         <Text
@@ -271,7 +271,7 @@ function Codes({ have, guard }: Part) {
           onClose={() => ask(false)}
           send={async () => {
             const { secret_id } = await guard(() => api.factor.newRecoveryCodes.mutate())
-            await navigate({ to: `/account/secrets/${secret_id}` })
+            await navigate({ to: `/secrets/${secret_id}` })
           }}
         >
           <p>The codes you have now stop working.</p>

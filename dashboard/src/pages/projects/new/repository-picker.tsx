@@ -1,20 +1,24 @@
-// Chooses a repository from a connected forge. The forge is asked on request only, page by page.
+// Chooses a repository from a connected forge, page by page. Choosing another forge or typing a search asks again.
 import { useQuery } from '@tanstack/react-query'
-import { useState } from 'react'
-import { api, trpc } from '../../api.ts'
-import { useAct } from '../../components/act.tsx'
-import { Button } from '../../components/button.tsx'
-import { Select, Text } from '../../components/forms/field.tsx'
-import { FormError } from '../../components/forms/form.tsx'
-import { Cell, Row, Table } from '../../components/table.tsx'
-import { nameOfKind } from './forge.tsx'
+import { useEffect, useState } from 'react'
+import { api, trpc } from '../../../api.ts'
+import { useAct } from '../../../components/act.tsx'
+import { Button } from '../../../components/button.tsx'
+import { Select, Text } from '../../../components/forms/field.tsx'
+import { FormError } from '../../../components/forms/form.tsx'
+import { Cell, Row, Table } from '../../../components/table.tsx'
+import { nameOfKind } from '../forge.tsx'
+import css from './new.module.css'
 
 type Repository = Awaited<ReturnType<typeof api.forge.repositories.mutate>>['repositories'][number]
 
 export interface Picked {
   connectionId: number
   url: string
+  /** acme/shop */
+  fullName: string
   name: string
+  branch: string
 }
 
 interface Shown {
@@ -26,9 +30,11 @@ interface Shown {
 /** Shows nothing while the organization has no connection. */
 export function RepositoryPicker({
   organizationId,
+  picked,
   onPick,
 }: {
   organizationId: number
+  picked: string | undefined
   onPick(picked: Picked): void
 }) {
   const organization_id = organizationId
@@ -39,50 +45,55 @@ export function RepositoryPicker({
   const { isBusy, problem, run } = useAct()
   const connections = data?.connections ?? []
   const connectionId = chosen ?? connections[0]?.id
-  if (connectionId === undefined) return null
+  // biome-ignore lint/correctness/useExhaustiveDependencies: lists once for each forge; typing does not ask by itself
+  useEffect(() => {
+    if (connectionId !== undefined) void load(null, [])
+  }, [connectionId])
   const load = (from: string | null, before: Repository[]) =>
     run(async () => {
+      if (connectionId === undefined) return
       const asked = { connection_id: connectionId, search: search.trim(), from }
       const page = await api.forge.repositories.mutate(asked)
       show({ search: asked.search, list: [...before, ...page.repositories], next: page.next })
     })
+  if (connectionId === undefined) return null
   return (
     <fieldset className="stack-small" aria-label="Choose a repository">
       <legend>Choose a repository</legend>
-      <Select
-        label="Forge"
-        value={String(connectionId)}
-        onChange={(event) => {
-          choose(Number(event.currentTarget.value))
-          show(undefined)
-        }}
-      >
-        {connections.map((one) => (
-          <option key={one.id} value={one.id}>
-            {nameOfKind(one.provider)}, {one.account || one.api_url}
-          </option>
-        ))}
-      </Select>
-      <Text
-        label="Search"
-        value={search}
-        maxLength={200}
-        hint="Part of the name; empty lists all."
-        onChange={(event) => setSearch(event.currentTarget.value)}
-        onKeyDown={(event) => {
-          if (event.key !== 'Enter') return
-          event.preventDefault() // the form around it must not be sent
-          void load(null, [])
-        }}
-      />
-      <div className="row">
+      <div className={css.search}>
+        <Select
+          label="Forge"
+          value={String(connectionId)}
+          onChange={(event) => {
+            choose(Number(event.currentTarget.value))
+            show(undefined)
+          }}
+        >
+          {connections.map((one) => (
+            <option key={one.id} value={one.id}>
+              {nameOfKind(one.provider)}, {one.account || one.api_url}
+            </option>
+          ))}
+        </Select>
+        <Text
+          label="Search"
+          value={search}
+          maxLength={200}
+          placeholder="Part of the name"
+          onChange={(event) => setSearch(event.currentTarget.value)}
+          onKeyDown={(event) => {
+            if (event.key !== 'Enter') return
+            event.preventDefault() // the form around it must not be sent
+            void load(null, [])
+          }}
+        />
         <Button busy={isBusy} onClick={() => void load(null, [])}>
-          List repositories
+          Search
         </Button>
       </div>
       {problem && <FormError problem={problem} />}
       <div role="status">
-        {shown?.list.length === 0 && <p>No repository was found.</p>}
+        {shown?.list.length === 0 && <p>No repository matches.</p>}
         {shown && shown.list.length > 0 && (
           <Table label="Repositories" head={['Repository', 'Project', 'Choose']}>
             {shown.list.map((one) => (
@@ -94,14 +105,14 @@ export function RepositoryPicker({
                     <span className="muted small">{one.description}</span>
                   </span>
                 </Cell>
-                <Cell of="Project">{one.project_ids.length > 0 ? 'has one already' : '–'}</Cell>
+                <Cell of="Project">{one.project_ids.length > 0 ? 'Has one already' : ''}</Cell>
                 <Cell of="Choose" end>
                   <Button
                     small
-                    aria-label={`Choose ${one.full_name}`}
+                    aria-label={`${picked === one.full_name ? 'Chosen' : 'Choose'} ${one.full_name}`}
                     onClick={() => onPick(pick(one, connectionId))}
                   >
-                    Choose
+                    {picked === one.full_name ? 'Chosen' : 'Choose'}
                   </Button>
                 </Cell>
               </Row>
@@ -121,5 +132,7 @@ export function RepositoryPicker({
 const pick = (one: Repository, connectionId: number): Picked => ({
   connectionId,
   url: one.ssh_url || one.https_url,
+  fullName: one.full_name,
   name: one.full_name.split('/').at(-1) ?? '',
+  branch: one.default_branch ?? 'main',
 })

@@ -1,0 +1,71 @@
+// Which message of a refusal belongs to which field of a form. Each message appears once: at its field, under the name
+// that the form gives it, or at the top if the form has no such field. PURE.
+import type { Problem } from '../../api.ts'
+import { capital } from '../../format.ts'
+
+/** A field on the page, in the order of the form. */
+export interface FormField {
+  id: string
+  name: string
+  label: string
+}
+
+export interface Placed {
+  /** By the id of the field. */
+  atFields: ReadonlyMap<string, string>
+  /** At the top of the form. */
+  atTop: readonly string[]
+}
+
+/** `server_ids.0` and `with.token` belong to the fields `server_ids` and `token`. */
+const isFor = (field: string, name: string): boolean =>
+  field === name || field.startsWith(`${name}.`) || field.endsWith(`.${name}`)
+
+/** `pull_request_bases` becomes "Pull request bases", for a field that has no label here. */
+const words = (field: string): string =>
+  capital(
+    field
+      .replace(/\.\d+$/, '')
+      .replaceAll(/[._]/g, ' ')
+      .replace(/\b(url|ssh|id)s?\b/g, (word) =>
+        word.startsWith('id') ? word : word.toUpperCase(),
+      ),
+  )
+
+/** Messages of the schema begin with the API's name of the field; sentences of the server do not. */
+function say(problem: Problem['fields'][number], label: string | undefined): string {
+  const { field, message } = problem
+  const prefix = `${field}: `
+  const isSchema = field !== '' && message.startsWith(prefix)
+  if (isSchema) {
+    const said = message.slice(prefix.length)
+    return label === undefined ? `${words(field)} ${said}` : capital(said)
+  }
+  if (!field.includes('_')) return message
+  return message.replaceAll(
+    new RegExp(`\\b${field.replaceAll('.', '\\.')}\\b`, 'g'),
+    label ?? words(field),
+  )
+}
+
+export function placeProblems(problem: Problem, fields: readonly FormField[]): Placed {
+  if (problem.fields.length === 0) return { atFields: new Map(), atTop: [problem.message] }
+  const atFields = new Map<string, string>()
+  const atTop: string[] = []
+  for (const one of problem.fields) {
+    const owner =
+      fields.find(({ name }) => name === one.field) ??
+      fields.find(({ name }) => isFor(one.field, name))
+    const said = say(one, owner?.label)
+    if (!owner) {
+      if (!atTop.includes(said)) atTop.push(said)
+      continue
+    }
+    const before = atFields.get(owner.id)
+    if (before === undefined) atFields.set(owner.id, said)
+    else if (!before.includes(said)) {
+      atFields.set(owner.id, `${before} ${said}`)
+    }
+  }
+  return { atFields, atTop }
+}

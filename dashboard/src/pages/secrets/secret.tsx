@@ -1,0 +1,17 @@
+// A secret that is shown once, at an address of its own.
+import { useNavigate, useParams } from '@tanstack/react-router'
+import { Page, Section } from '../../components/page.tsx'
+import { OneTimeSecret, useSecret } from './one-time-secret.tsx'
+
+export function SecretPage() {
+  const { id = '' } = useParams({ strict: false }) as { id?: string }
+  const secret = useSecret(id).data
+  const navigate = useNavigate()
+  return (
+    <Page title={secret?.title ?? 'Secret'}>
+      <Section title="Copy it now">
+        <OneTimeSecret id={id} onDone={() => void navigate({ to: secret?.back ?? '/' })} />
+      </Section>
+    </Page>
+  )
+}
