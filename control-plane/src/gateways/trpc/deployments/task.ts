@@ -25,8 +25,8 @@ import {
   type TaskMessage,
   writePosition,
 } from '../../../notifications/task-stream.ts'
-import { serializeChanges, serializeComparison } from '../../serializers/diagnostics.ts'
 import { serializeTicket, serializeWholeTask } from '../../serializers/dashboard.ts'
+import { serializeChanges, serializeComparison } from '../../serializers/diagnostics.ts'
 import { serializeTasks } from '../../serializers/fields.ts'
 import { browserCall, call, router, watch } from '../base.ts'
 import { counted, type EventMessage, serializeEvent, watcherOf } from '../events.ts'
