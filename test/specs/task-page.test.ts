@@ -42,7 +42,7 @@ describe.each(ENGINES)('the page of a deployment on %s', (engine) => {
     expect(await page.client.task.changes.query({ task_id: before.id })).toBeNull()
     const second = fixture.repository.commit({ 'src/cart.ts': 'x\n', '.service.yml': null }, 'Two')
     await fixture.cp.call('PATCH', `/api/environments/${environment.id}/variables`, {
-      API_KEY: 'a secret value',
+      set: { API_KEY: 'a secret value' },
     })
     const failed = await play((a) => {
       a.checkedOut(second)
@@ -128,7 +128,7 @@ describe.each(ENGINES)('the page of a deployment on %s', (engine) => {
     const viewer = await makePerson(fixture.cp, 'viewer', { organizationId: 1, role: 'viewer' })
     const stranger = await makePerson(fixture.cp, 'stranger')
     for (const [token, list, commits] of [
-      [viewer.token, undefined, 'forbidden'],
+      [viewer.token, undefined, 'permission_denied'],
       [stranger.token, 'not_found', 'not_found'],
     ] as const) {
       const other = openDashboardClient(fixture.cp, token)

@@ -1,5 +1,5 @@
 // One deployment, removal or action: its outcome, its phases, its log, and what a user can do about it. The page fills
-// the window: the log ends at the bottom.
+// the window, so that the log ends at its bottom.
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { type RefObject, useEffect, useLayoutEffect, useMemo, useRef, useState } from 'react'
