@@ -216,7 +216,10 @@ describe.skipIf(missing('chromium'))('the dashboard in a browser', () => {
       await v.text('Not live, reconnecting').waitFor({ state: 'detached' })
       await p.restartControlPlane()
       const again = (await p.deploy(environmentId)).body
-      await v.link(new RegExp(`^Deployment ${again.id} `)).waitFor()
+      await v
+        .link(new RegExp(`^Deployment ${again.id} `))
+        .first()
+        .waitFor()
       await v.text('Not live, reconnecting').waitFor({ state: 'detached' })
     })
 

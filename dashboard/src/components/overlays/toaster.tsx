@@ -32,8 +32,13 @@ export default function Toaster() {
 /** Inside the provider, because the manager has no listener before. */
 function Follow() {
   useEffect(() => {
-    take()
-    return said.subscribe(take)
+    // effects of children run first, so the provider listens only after this one
+    const soon = setTimeout(take)
+    const stop = said.subscribe(take)
+    return () => {
+      clearTimeout(soon)
+      stop()
+    }
   }, [])
   return null
 }

@@ -4,7 +4,7 @@ import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import { api, change, trpc } from '../../api.ts'
 import { Ask, useAct } from '../../components/act.tsx'
-import { Button } from '../../components/button.tsx'
+import { Button, type ButtonKind } from '../../components/button.tsx'
 import { FormError } from '../../components/forms/form.tsx'
 import { useShortcuts } from '../../components/shortcuts.ts'
 import { Note } from '../../components/states.tsx'
@@ -36,9 +36,11 @@ export function deployReason(e: Environment): string | undefined {
 export function DeployButton({
   environment: e,
   label = 'Deploy',
+  kind = 'main',
 }: {
   environment: Environment
   label?: string
+  kind?: ButtonKind
 }) {
   const { isBusy, problem, run } = useAct()
   const [isAsking, ask] = useState(false)
@@ -53,7 +55,7 @@ export function DeployButton({
   return (
     <>
       <Button
-        kind="main"
+        kind={kind}
         busy={isBusy}
         reason={reason}
         reasonHidden
@@ -115,7 +117,7 @@ export function Changed({ environment: e }: { environment: Environment }) {
         <span>
           Variables changed since the last deployment{keys.length > 0 && `: ${keys.join(', ')}`}.
         </span>
-        {!e.locked && <DeployButton environment={e} label="Deploy now" />}
+        {!e.locked && <DeployButton environment={e} label="Deploy now" kind="plain" />}
       </div>
     </Note>
   )

@@ -14,6 +14,7 @@ import { type Environment, useMembers, useProject } from '../../data.ts'
 import { usePermission } from '../../organization.ts'
 import { isReadOnly, lockReason } from './bits.tsx'
 import { EnvironmentFrame } from './frame.tsx'
+import css from './settings.module.css'
 import { SettingsForm } from './settings-form.tsx'
 
 const LINKS = [
@@ -318,7 +319,7 @@ function Danger({ environment: e }: { environment: Environment }) {
   }
   const [isForced, force] = useState(false)
   return (
-    <div id="danger">
+    <div id="danger" className={css.part}>
       <Section title="Danger zone" isDanger>
         {!e.protected && (
           <div className="row spread">

@@ -21,8 +21,12 @@ const TONES: Record<Task['status'], Bar['tone']> = {
   canceled: 'none',
 }
 
+/** So far, for one that runs. */
+const tookOf = (task: Task): number =>
+  task.duration_ms ?? (task.started_at ? Math.max(0, Date.now() - Date.parse(task.started_at)) : 0)
+
 function toBar(task: Task, longest: number): Bar {
-  const took = task.duration_ms ?? 0
+  const took = tookOf(task)
   const words = task.duration_ms === null ? '' : ` in ${duration(took)}`
   return {
     tone: TONES[task.status],
@@ -38,7 +42,7 @@ interface LatestProps {
 }
 
 export function Latest({ environment: e, deployments }: LatestProps) {
-  const longest = Math.max(0, ...deployments.map((task) => task.duration_ms ?? 0))
+  const longest = Math.max(0, ...deployments.map(tookOf))
   return (
     <Section
       title="Deployments"

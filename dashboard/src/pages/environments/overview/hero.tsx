@@ -81,28 +81,25 @@ function Version({
 }) {
   const project = useProject(e.project_id).data
   const sha = e.commit_sha
-  if (!sha) {
-    return (
-      <p className={css.version}>
-        Not deployed yet · branch <code>{e.branch}</code> · {e.server.name}
-      </p>
-    )
-  }
-  const url = project && commitUrl(project.repo_url, sha, project.repository.provider)
+  const url = project && sha && commitUrl(project.repo_url, sha, project.repository.provider)
   const subject = task?.commit_message?.split('\n')[0]
   const author = task?.commit_author ?? e.pull_request?.author
   return (
     <div className={css.version}>
-      <p className={css.commit}>
-        {url ? (
-          <a href={url} rel="noreferrer">
+      {sha ? (
+        <p className={css.commit}>
+          {url ? (
+            <a href={url} rel="noreferrer">
+              <code>{short(sha)}</code>
+            </a>
+          ) : (
             <code>{short(sha)}</code>
-          </a>
-        ) : (
-          <code>{short(sha)}</code>
-        )}
-        {subject && <span className={css.subject}>{subject}</span>}
-      </p>
+          )}
+          {subject && <span className={css.subject}>{subject}</span>}
+        </p>
+      ) : (
+        <p>Not deployed yet</p>
+      )}
       <p className={css.facts}>
         {author && <span>{author}</span>}
         <span>

@@ -136,7 +136,8 @@ function Measured({
   )
 }
 
-function Tiles({ metrics: { latest, totals, range } }: { metrics: EnvironmentMetrics }) {
+function Tiles({ metrics: { latest, totals, range, points } }: { metrics: EnvironmentMetrics }) {
+  const now = points.findLast((p) => p.requests_per_second !== null)?.requests_per_second ?? null
   const failed = totals && totals.requests > 0 ? (100 * totals.status_5xx) / totals.requests : 0
   return (
     <Stats>
@@ -145,6 +146,7 @@ function Tiles({ metrics: { latest, totals, range } }: { metrics: EnvironmentMet
       {totals && (
         <>
           <StatTile label="Requests" value={number(totals.requests)} hint={`last ${range}`} />
+          <StatTile label="Rate" value={now === null ? '–' : rate(now)} hint="latest" />
           <StatTile
             label="Errors"
             value={percent(failed)}
