@@ -18,7 +18,14 @@ test('a member and an organization of an earlier control plane are read', () => 
   const member = { user, role: 'owner', joined_at: at, last_active_at: null }
   expect(Member.parse(member).has_second_factor).toBeNull()
   const counts = { project_count: 0, member_count: 1, server_count: 0 }
-  const organization = { id: 1, name: 'Acme', slug: 'acme', role: 'owner', permissions: [], ...counts }
+  const organization = {
+    id: 1,
+    name: 'Acme',
+    slug: 'acme',
+    role: 'owner',
+    permissions: [],
+    ...counts,
+  }
   const parsed = OrganizationDetail.parse({ ...organization, created_at: at })
   expect(parsed.second_factor_required).toBe(false)
 })
