@@ -69,7 +69,7 @@ export function SecretPage() {
                     await navigate({ to: back, replace: true })
                   }}
                 >
-                  I've saved it
+                  {codes.length > 1 ? "I've saved them" : "I've saved it"}
                 </ActButton>
                 <Link to={back}>Later</Link>
               </div>
