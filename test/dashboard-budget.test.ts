@@ -9,10 +9,10 @@ const kB = 1_000
 // `all` includes the component library and the charts, which load on demand; no visit loads all of it
 const BUDGET = {
   firstLoad: 160 * kB,
-  all: 340 * kB,
+  all: 400 * kB,
   css: 14 * kB,
   fonts: 40 * kB,
-  taskPage: 25 * kB,
+  taskPage: 28 * kB,
 }
 const assets = join(dashboardDist, 'assets')
 

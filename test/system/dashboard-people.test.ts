@@ -154,7 +154,7 @@ describe.skipIf(missing('chromium'))('people in a browser', () => {
     expect(recovery).toEqual(before)
     await inspect('recovery-codes')
     const address = v.page.url()
-    await v.button("I've saved it").click()
+    await v.button("I've saved them").click()
     await v.heading('Account')
     await v.page.goto(address)
     await v.text('No longer shown.').waitFor()

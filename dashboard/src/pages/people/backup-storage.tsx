@@ -16,10 +16,9 @@ interface Props {
 export function BackupStorage({ organizationId, reason }: Props) {
   const query = useQuery(trpc.backup.storage.queryOptions({ organization_id: organizationId }))
   return (
-    <Section title="Storage of backups">
+    <Section title="Backup storage">
       <p className="muted">
-        S3-compatible storage for backups of environments. They are encrypted before they leave
-        their server.
+        S3-compatible storage for backups of environments, encrypted on the server.
       </p>
       <Loaded query={query} what="The storage" lines={1}>
         {({ storage }) => <One organizationId={organizationId} reason={reason} storage={storage} />}
@@ -53,21 +52,23 @@ function One({ organizationId, reason, storage: s }: Props & { storage: Storage 
           ]}
         />
       )}
-      <Form submit="Save storage" done="Saved." reason={reason} label="Storage" send={send}>
+      <Form
+        submit="Save storage"
+        kind="plain"
+        done="Saved."
+        reason={reason}
+        label="Storage"
+        send={send}
+      >
         <Text
           label="Endpoint"
           name="endpoint"
           defaultValue={s?.endpoint ?? ''}
-          hint="For example https://s3.eu-central-1.amazonaws.com"
+          hint="Such as https://s3.eu-central-1.amazonaws.com"
           required
         />
         <Text label="Bucket" name="bucket" defaultValue={s?.bucket ?? ''} required />
-        <Text
-          label="Folder"
-          name="prefix"
-          defaultValue={s?.prefix ?? ''}
-          hint="In the bucket; may be empty"
-        />
+        <Text label="Folder" name="prefix" defaultValue={s?.prefix ?? ''} hint="Optional." />
         <Text label="Region" name="region" defaultValue={s?.region ?? 'us-east-1'} />
         <Text
           label="Access key"

@@ -28,13 +28,13 @@ export function Forges({
   return (
     <Section title="Forges">
       <p className="muted">
-        A connected forge lets members choose a repository for a new project, and sets up its key
-        and webhook. Every project of the organization may use it.
+        Connect a forge to pick repositories and set up keys and webhooks. Every project of the
+        organization can use it.
       </p>
       <Loaded query={query} what="Forges" lines={1}>
         {({ connections }) =>
           connections.length === 0 ? (
-            <p>No forge is connected.</p>
+            <p>No forges yet.</p>
           ) : (
             <Table label="Forges" head={['Forge', 'Account', 'Projects', 'Connected', 'Change']}>
               {connections.map((one) => (
@@ -47,7 +47,7 @@ export function Forges({
                       {one.error && <Note kind="bad">{one.error}</Note>}
                     </span>
                   </Cell>
-                  <Cell of="Account">{one.account || 'not known'}</Cell>
+                  <Cell of="Account">{one.account || 'Unknown'}</Cell>
                   <Cell of="Projects">{one.project_count}</Cell>
                   <Cell of="Connected">
                     <span>
@@ -57,7 +57,7 @@ export function Forges({
                   <Cell of="Change" end>
                     <div className="row">
                       <Button small reason={reason} onClick={() => renew(one)}>
-                        New token
+                        Replace token
                       </Button>
                       <ActButton
                         small
@@ -78,7 +78,8 @@ export function Forges({
       </Loaded>
       <Form
         submit="Connect"
-        done="The forge accepted the token."
+        kind="plain"
+        done="Connected."
         clears
         reason={reason}
         label="Connect a forge"
@@ -87,10 +88,10 @@ export function Forges({
         <TokenFields needsPlace />
       </Form>
       {renewing && (
-        <Dialog title="Give a new token" onClose={() => renew(undefined)}>
+        <Dialog title="Replace token" onClose={() => renew(undefined)}>
           <Form
-            submit="Save the token"
-            done="The forge accepted the token."
+            submit="Save changes"
+            done="Token replaced."
             label="New token"
             send={async (data) => {
               const asked = { connection_id: renewing.id, token: text(data, 'token').trim() }

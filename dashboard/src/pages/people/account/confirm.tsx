@@ -53,7 +53,7 @@ function ConfirmDialog({ onDone, onClose }: { onDone(): void; onClose(): void })
           <>
             {have.has_password && (
               <Form
-                label="Confirm with your password"
+                label="Confirm it is you"
                 submit="Confirm"
                 send={async (data) => {
                   await api.factor.confirm.mutate({ password: text(data, 'password') })
