@@ -12,6 +12,7 @@ import { Facts, Section } from '../../components/page.tsx'
 import { Loaded, Note } from '../../components/states.tsx'
 import { Time } from '../../components/time.tsx'
 import type { Project } from '../../data.ts'
+import { count } from '../../format.ts'
 import { nameOfKind } from './forge.tsx'
 import { HostKey } from './host-key.tsx'
 
