@@ -12,6 +12,8 @@ import { Facts, Section } from '../../components/page.tsx'
 import { Loaded, Note } from '../../components/states.tsx'
 import { Time } from '../../components/time.tsx'
 import type { Project } from '../../data.ts'
+import { count } from '../../format.ts'
+import { nameOfKind } from './forge.tsx'
 import { HostKey } from './host-key.tsx'
 
 export function Repository({
@@ -27,7 +29,7 @@ export function Repository({
     <Section title="Repository">
       <Facts
         of={[
-          ['Forge', p.repository.provider ?? 'Not known yet'],
+          ['Forge', p.repository.provider ? nameOfKind(p.repository.provider) : 'Not known yet'],
           [
             'Reachable',
             p.repository.reachable === null
@@ -104,6 +106,7 @@ function OwnToken({ project: p, reason }: { project: Project; reason: string | u
       </p>
       <Form
         submit="Save token"
+        kind="plain"
         done="The forge accepted it."
         clears
         isRow
@@ -177,7 +180,8 @@ function Found({ found }: { found: Checked | string }) {
   const file = found.service_file
   return (
     <Note kind={file?.found && file.errors.length === 0 ? 'ok' : 'warn'}>
-      The repository can be read ({found.branch_count} branches, default {found.default_branch}).{' '}
+      The repository can be read ({count(found.branch_count ?? 0, 'branch', 'branches')}, default{' '}
+      {found.default_branch}).{' '}
       {file?.found ? 'It has a .service.yml.' : 'It has no .service.yml yet.'}
       {file && file.errors.length > 0 && (
         <ul>

@@ -68,7 +68,6 @@ export const projectKeyProcedures = {
     domains: (await listDomains(ctx, caller, input.project_id)).map(serializeDomain),
   })),
   checkDomains: call.input(One).mutation(async ({ ctx: { ctx, caller }, input }) => {
-    ctx.quotas.narrow.repositoryChecks.take(`user ${caller.userId}`)
     const views = await checkDomains(ctx, caller, input.project_id)
     return { domains: views.map(serializeDomain) }
   }),

@@ -1,9 +1,7 @@
 // The way from an empty installation to the first preview. Each step ticks itself; the next one is open, with the
 // client's command beside it. The user can dismiss the list.
-import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
-import { trpc } from '../../../api.ts'
 import { Button, buttonClass } from '../../../components/button.tsx'
 import { CopyField } from '../../../components/copy.tsx'
 import { Icon } from '../../../components/icon.tsx'
@@ -62,17 +60,15 @@ const STEPS: readonly Step[] = [
 
 interface Props extends Known {
   organizationId: number
+  /** To forges. */
+  connections: number
 }
 
-export function FirstRun({ organizationId, ...known }: Props) {
+export function FirstRun({ organizationId, connections, ...known }: Props) {
   const kept = remembered(`berth-first-run-${organizationId}`)
   const [isDismissed, dismiss] = useState(kept.get() === 'done')
-  const forges = useQuery({
-    ...trpc.forge.list.queryOptions({ organization_id: organizationId }),
-    enabled: !isDismissed,
-  })
-  if (isDismissed || forges.data === undefined || known.overview === undefined) return null
-  const done = stepsDone(known, forges.data.connections.length)
+  if (isDismissed || known.overview === undefined) return null
+  const done = stepsDone(known, connections)
   const count = STEPS.filter((step) => done[step.of]).length
   if (count === STEPS.length) return null
   const next = STEPS.find((step) => !done[step.of])

@@ -1,8 +1,8 @@
 // The first page: the projects of the current organization with a search, what waits for the user, and the newest
 // deployments across projects. A checklist leads to the first deployment.
-import { useQueries } from '@tanstack/react-query'
+import { useQueries, useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
-import { useState } from 'react'
+import { useRef, useState } from 'react'
 import { trpc } from '../../../api.ts'
 import { buttonClass } from '../../../components/button.tsx'
 import { Icon } from '../../../components/icon.tsx'
@@ -51,6 +51,10 @@ function Home({ organizationId, mayCreate }: { organizationId: number; mayCreate
   const projects = useProjects()
   const servers = useServers().data?.servers ?? []
   const overview = useOverview()
+  const forges = useQuery({
+    ...trpc.forge.list.queryOptions({ organization_id: organizationId }),
+    enabled: mayCreate,
+  })
   const list = projects.data?.projects ?? []
   const answers = useQueries({
     queries: list.map((p) => trpc.environment.list.queryOptions({ project_id: p.id })),
@@ -61,13 +65,22 @@ function Home({ organizationId, mayCreate }: { organizationId: number; mayCreate
       return found ? [[p.id, found] as const] : []
     }),
   )
+  // all parts appear together, so that none pushes another away; later changes do not hide the page again
+  const isReady = useRef(false)
+  isReady.current ||=
+    projects.data !== undefined &&
+    !overview.isPending &&
+    !(mayCreate && forges.isPending) &&
+    answers.every(({ isPending }) => !isPending)
+  const shown = { ...projects, data: isReady.current ? projects.data : undefined }
   return (
-    <Loaded query={projects} what="Projects">
+    <Loaded query={shown} what="Projects" lines={6}>
       {() => (
         <>
-          {mayCreate && (
+          {mayCreate && forges.data && (
             <FirstRun
               organizationId={organizationId}
+              connections={forges.data.connections.length}
               projects={list}
               servers={servers}
               environments={environments}
