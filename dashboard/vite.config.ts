@@ -9,6 +9,8 @@ export default defineConfig({
   logLevel: 'warn',
   build: {
     target: 'es2024',
+    // light-dark() stays as written, so that a part of a page can have the other theme
+    cssTarget: ['chrome123', 'firefox120', 'safari17.5'],
     assetsInlineLimit: 0,
     cssCodeSplit: false,
     modulePreload: { polyfill: false },

@@ -16,6 +16,8 @@ import { TestControlPlane } from '../fixtures/platform/control-plane.ts'
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 const TAGS = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']
 const FIRST_LOAD = 160_000
+const FOCUSED = "document.activeElement?.getAttribute('name')"
+const INSIDE = "document.querySelector('[role=dialog]')?.contains(document.activeElement)"
 
 async function findings(v: Visitor): Promise<string[]> {
   await v.page.evaluate(`${axe}; undefined`)
@@ -60,7 +62,7 @@ describe.skipIf(missing('chromium'))('the components', () => {
     await v.page.setViewportSize({ width: 390, height: 844 })
     expect(await findings(v)).toEqual([])
     const over = await v.page.evaluate('document.documentElement.scrollWidth - innerWidth')
-    expect(over).toBe(0)
+    expect(over).toBeLessThanOrEqual(0)
     expect(v.complaints).toEqual([])
     await v.close()
   })
@@ -114,13 +116,13 @@ describe.skipIf(missing('chromium'))('the components', () => {
     await v.button('Open dialog').first().click()
     const dialog = v.page.getByRole('dialog', { name: 'Rename project' })
     const field = dialog.getByLabel('Name')
-    await expect.poll(() => field.evaluate('node => node === document.activeElement')).toBe(true)
+    await expect.poll(() => v.page.evaluate(FOCUSED)).toBe('title')
     expect(await findings(v)).toEqual([])
     await field.fill('store')
     await v.page.mouse.click(5, 5)
     expect(await field.inputValue()).toBe('store')
     for (let presses = 0; presses < 5; presses++) await v.page.keyboard.press('Tab')
-    expect(await dialog.evaluate('node => node.contains(document.activeElement)')).toBe(true)
+    expect(await v.page.evaluate(INSIDE)).toBe(true)
     await v.page.keyboard.press('Escape')
     await dialog.waitFor({ state: 'detached' })
     await expect
@@ -129,7 +131,7 @@ describe.skipIf(missing('chromium'))('the components', () => {
     // from a menu, whose button would like the focus back
     await v.button('Actions').first().click()
     await v.page.getByRole('menuitem', { name: 'Rename…' }).click()
-    await expect.poll(() => field.evaluate('node => node === document.activeElement')).toBe(true)
+    await expect.poll(() => v.page.evaluate(FOCUSED)).toBe('title')
     await v.page.keyboard.type('x')
     expect(await field.inputValue()).toContain('x')
     await v.page.keyboard.press('Escape')
@@ -174,8 +176,7 @@ describe.skipIf(missing('chromium'))('the components', () => {
     await form.getByLabel('Password', { exact: true }).fill('secret')
     await form.getByRole('button', { name: 'Save changes' }).click()
     await form.getByText('Use at most 63 characters.').waitFor()
-    const name = form.getByLabel('Name')
-    await expect.poll(() => name.evaluate('node => node === document.activeElement')).toBe(true)
+    await expect.poll(() => v.page.evaluate(FOCUSED)).toBe('name')
     expect(await form.getByLabel('Password', { exact: true }).inputValue()).toBe('secret')
     expect(v.complaints.splice(0)).toEqual([])
   })

@@ -59,6 +59,7 @@ function options(place: HTMLElement, props: PlotProps): uPlot.Options {
     axes: [
       {
         ...axis,
+        size: 28,
         space: 64,
         grid: { show: false },
         values: (_plot, splits, _n, _space, step) =>

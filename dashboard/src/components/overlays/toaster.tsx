@@ -6,19 +6,12 @@ import { said } from './notices.ts'
 import css from './toast.module.css'
 
 const SHOWN_MS = 6_000
-const manager = Toast.createToastManager()
+/** The number of the newest notice that was shown. */
 let last = 0
-
-function take(): void {
-  const { text, n } = said.get()
-  if (n === last) return
-  last = n
-  manager.add({ title: text })
-}
 
 export default function Toaster() {
   return (
-    <Toast.Provider toastManager={manager} timeout={SHOWN_MS}>
+    <Toast.Provider timeout={SHOWN_MS}>
       <Follow />
       <Toast.Portal>
         <Toast.Viewport className={css.place ?? ''}>
@@ -29,17 +22,18 @@ export default function Toaster() {
   )
 }
 
-/** Inside the provider, because the manager has no listener before. */
 function Follow() {
+  const { add } = Toast.useToastManager()
   useEffect(() => {
-    // effects of children run first, so the provider listens only after this one
-    const soon = setTimeout(take)
-    const stop = said.subscribe(take)
-    return () => {
-      clearTimeout(soon)
-      stop()
+    const take = () => {
+      const { text, n } = said.get()
+      if (n === last) return
+      last = n
+      add({ title: text })
     }
-  }, [])
+    take()
+    return said.subscribe(take)
+  }, [add])
   return null
 }
 
