@@ -106,6 +106,12 @@ describe.skipIf(missing('chromium'))('the layout of the deployment page', () => 
   const lines = (from: number, to: number, text = 'line'): string =>
     Array.from({ length: to - from + 1 }, (_, i) => `${text} ${from + i}\n`).join('')
 
+  /** In pieces, because a record of the log has a bound. */
+  const write = (a: ScriptedAttempt, text: string): void => {
+    const all = text.split(/(?<=\n)/)
+    for (let i = 0; i < all.length; i += 20) a.say(all.slice(i, i + 20).join(''))
+  }
+
   const fail: Script = (a) => {
     a.checkedOut('a'.repeat(40))
     a.step('build:web', 'Build web', 'build')
@@ -161,7 +167,7 @@ describe.skipIf(missing('chromium'))('the layout of the deployment page', () => 
     await v.page.setViewportSize({ width: 1_280, height: 800 })
     const long = (n: number) => `${n} ${n % 3 === 0 ? 'long words '.repeat(60) : 'short'}\n`
     const id = await play((a) => {
-      a.say(Array.from({ length: 2_000 }, (_, i) => long(i + 1)).join(''))
+      write(a, Array.from({ length: 2_000 }, (_, i) => long(i + 1)).join(''))
       a.succeed()
     })
     await v.goto(`/tasks/${id}#L1200`)
@@ -215,7 +221,7 @@ describe.skipIf(missing('chromium'))('the layout of the deployment page', () => 
 
   test('a search goes to its first match and marks it; an address brings the search along', async () => {
     const id = await play((a) => {
-      a.say(lines(1, 3_000).replaceAll(/line (\d*7{3})\n/g, 'needle $1\n'))
+      write(a, lines(1, 3_000).replaceAll(/line (\d*7{3})\n/g, 'needle $1\n'))
       a.succeed()
     })
     await v.goto(`/tasks/${id}`)
@@ -260,7 +266,7 @@ describe.skipIf(missing('chromium'))('the layout of the deployment page', () => 
     ])
     attempt.step('fetch', '')
     attempt.say('\u001b[32mHEAD is now at c136499\u001b[0m\n')
-    await v.page.getByText('Check out').waitFor()
+    await v.page.getByText('Check out', { exact: true }).waitFor()
     await v.page.locator('[data-last-line]', { hasText: 'HEAD is now at c136499' }).waitFor()
     expect(await boxOf(viewer)).toEqual(before)
     const { x, y, width } = await boxOf(panel)

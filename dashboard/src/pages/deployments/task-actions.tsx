@@ -11,6 +11,7 @@ import { short } from '../../format.ts'
 import type { LogSession } from '../../log/session.ts'
 import { shareAddress } from '../../log/toolbar.tsx'
 import { deployReason, isReadOnly } from '../environments/bits.tsx'
+import css from './task.module.css'
 
 const DeployDialog = lazy(async () => ({
   default: (await import('./version-dialogs.tsx')).DeployDialog,
@@ -47,7 +48,8 @@ export function TaskActions({ task: t, environment: e, session }: ActionsProps) 
     <>
       {t.finished_at === null ? <Cancel task={t} /> : e && <Again task={t} environment={e} />}
       <Button onClick={() => void shareAddress(session?.search.get().query ?? '')}>
-        <Icon name="copy" /> Share
+        <Icon name="copy" />
+        <span className={css.wide}>Share</span>
       </Button>
       <Menu label="More actions" kind="plain" face={<Icon name="more" />}>
         <MenuButton onClick={() => raw(false)}>
