@@ -52,6 +52,8 @@ describe.skipIf(missing('chromium'))('the deployment page', () => {
   })
   const clipboard = () => v.page.evaluate('navigator.clipboard.readText()')
   const row = (n: number) => v.page.locator(`[data-n="${n}"]`)
+  /** In the log; the running step shows its last line as well. */
+  const said = (words: string) => v.page.locator(BOX).getByText(words)
   const shown = async () => (await v.page.evaluate(SHOWN)) as Shown
 
   /** Starts a deployment and opens its page. */
@@ -121,8 +123,8 @@ describe.skipIf(missing('chromium'))('the deployment page', () => {
     await row(300).waitFor()
     await until('the end', async () => Number(await v.page.evaluate(FROM_END)) <= 40 || undefined)
     attempt.say('\u001b[33m10 %\r20 %\r99 %\u001b[0m\n')
-    await v.text('99 %').waitFor()
-    expect(await v.text('10 %').count()).toBe(0)
+    await said('99 %').waitFor()
+    expect(await said('10 %').count()).toBe(0)
 
     await v.page.locator(BOX).hover()
     await v.page.mouse.wheel(0, -1_500)
@@ -136,7 +138,7 @@ describe.skipIf(missing('chromium'))('the deployment page', () => {
     await v.page.keyboard.press('Control+c')
     expect(String(await clipboard()).replaceAll('\r', '')).toBe(selected)
     await v.button('↓ 50 new lines').click()
-    await v.text('49 later').waitFor()
+    await said('49 later').waitFor()
     letGo()
     await v.text(/^Deployed in/).waitFor()
     await p.settled(id)
@@ -150,7 +152,7 @@ describe.skipIf(missing('chromium'))('the deployment page', () => {
     attempt.say('\u001b]8;;https://example.com/report\u0007report\u001b]8;;\u0007\n')
     await v.page.evaluate(`navigator.clipboard.writeText('mine')`)
     await v.link('report').waitFor()
-    await v.text('click me').click()
+    await said('click me').click()
     expect(await v.link('report').getAttribute('rel')).toBe('noopener noreferrer')
     expect((await shown()).map(([, text]) => text)).toEqual([
       '<script>window.pwned=1</script><img src=x onerror="window.pwned=1">',
