@@ -89,6 +89,7 @@ export const STEPS: readonly Step[] = [
     line: 'npm run release -- keygen /media/offline/berth-release',
     by: RELEASE_TEST,
   },
+  { line: 'berth-server reset-two-factor ada@example.com', by: 'test/specs/two-factor.test.ts' },
   { line: 'npm run release', by: RELEASE_TEST },
   { line: 'npm run release -- sign dist/release', by: RELEASE_TEST },
   { line: 'npm run release -- verify dist/release berth-release.pub', by: RELEASE_TEST },

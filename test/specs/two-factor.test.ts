@@ -35,9 +35,8 @@ interface Factors {
   passkey_obstacle: string | null
 }
 interface Secret {
-  kind: string
   title: string
-  value: string
+  values: { label: string; text: string }[]
 }
 interface Me {
   organizations: { id: number }[]
@@ -81,8 +80,11 @@ describe.each(ENGINES)('two-factor sign-in on %s', (engine) => {
     (await browser.ask<Session>('session.get')).body.result?.data
   const factors = async (browser: Browser) =>
     (await browser.ask<Factors>('factor.get')).body.result?.data
-  const read = async (browser: Browser, id: unknown) =>
-    (await browser.ask<Secret>('secret.get', { secret_id: id as number })).body.result?.data
+  const read = async (browser: Browser, id: unknown) => {
+    const { body } = await browser.ask<Secret>('secret.get', { id: id as string })
+    const shown = body.result?.data
+    return shown && { title: shown.title, value: shown.values[0]?.text ?? '' }
+  }
   const finish = (browser: Browser, code: string) =>
     browser.report('session.secondFactor', { code })
   const verbs = async () => {
@@ -106,14 +108,14 @@ describe.each(ENGINES)('two-factor sign-in on %s', (engine) => {
       'second_factor_wrong',
     )
     const code = await nextCode()
-    const done = await browser.report<{ secret_id: number }>('factor.confirmApp', { code })
+    const done = await browser.report<{ secret_id: string }>('factor.confirmApp', { code })
     const page = done.body.result?.data.secret_id
     const kept = await read(browser, page)
-    expect(kept).toMatchObject({ kind: 'recovery_codes' })
+    expect(kept).toMatchObject({ title: 'Recovery codes' })
     expect((await read(browser, page))?.value).toBe(kept?.value) // a reload
     codes = (kept?.value ?? '').split('\n')
     expect(new Set(codes).size).toBe(10)
-    await browser.report('secret.saved', { secret_id: page })
+    await browser.report('secret.confirm', { id: page })
     expect(await read(browser, page)).toBeUndefined()
     expect(await session(other)).toMatchObject({ user: null })
     expect(await session(browser)).toMatchObject({ user: { email: ADA } })
@@ -155,7 +157,7 @@ describe.each(ENGINES)('two-factor sign-in on %s', (engine) => {
     expect(await factors(one)).toMatchObject({ recovery_codes_left: 9 })
     const two = await signedIn(ADA)
     expect(codeOf(await finish(two, first))).toBe('second_factor_wrong')
-    const made = await one.report<{ secret_id: number }>('factor.newRecoveryCodes')
+    const made = await one.report<{ secret_id: string }>('factor.newRecoveryCodes')
     const fresh = (await read(one, made.body.result?.data.secret_id))?.value.split('\n') ?? []
     expect(codeOf(await finish(two, second))).toBe('second_factor_wrong')
     expect((await finish(two, fresh[0] ?? '')).status).toBe(200)
@@ -355,7 +357,7 @@ describe.each(ENGINES)('two-factor sign-in on %s', (engine) => {
   test('a token and an invitation have a page until they are saved, used or revoked; others never see it', async () => {
     const ada = await signedIn(ADA)
     const browser = await signedIn(GRACE)
-    const made = await ada.report<{ id: number; token: string; secret_id: number }>(
+    const made = await ada.report<{ id: number; token: string; secret_id: string }>(
       'token.create',
       {
         name: 'ci of shop',
@@ -365,23 +367,22 @@ describe.each(ENGINES)('two-factor sign-in on %s', (engine) => {
     )
     const token = made.body.result?.data
     expect(await read(ada, token?.secret_id)).toMatchObject({
-      kind: 'token',
-      title: 'ci of shop',
+      title: 'New token',
       value: token?.token,
     })
     expect(await read(browser, token?.secret_id)).toBeUndefined()
-    await browser.report('secret.saved', { secret_id: token?.secret_id })
+    await browser.report('secret.confirm', { id: token?.secret_id })
     expect(await read(ada, token?.secret_id)).toBeDefined()
     await ada.report('token.revoke', { token_id: token?.id })
     expect(await read(ada, token?.secret_id)).toBeUndefined()
 
     const asked = { organization_id: 1, email: 'linus@example.com', role: 'viewer' }
-    const invited = await ada.report<{ id: number; secret_id: number }>('invitation.create', asked)
+    const invited = await ada.report<{ id: number; secret_id: string }>('invitation.create', asked)
     const page = invited.body.result?.data
     const link = (await read(ada, page?.secret_id))?.value ?? ''
     expect(link).toContain(`${cp.url}/invite/berth_invite_`)
     interface Listed {
-      invitations: { id: number; secret_id: number | null }[]
+      invitations: { id: number; secret_id: string | null }[]
     }
     const listed = async (of: Browser) =>
       (await of.ask<Listed>('invitation.list', { organization_id: 1 })).body.result?.data
