@@ -177,9 +177,7 @@ class Round {
     }
     if (answer.status >= 200 && answer.status < 300) this.#counts.accepted += 1
     const what = `${request.method} ${request.path} ${request.body ?? ''}`.slice(0, 400)
-    // no agent is connected, and a request that needs one says so
-    const isOffline = answer.status === 503 && answer.text.includes('"server_offline"')
-    if (answer.status >= 500 && !isOffline) {
+    if (answer.status >= 500 && !(await this.#isOffline(request, token, answer))) {
       this.#counts.faults += 1
       this.#say(`${answer.status}: ${what}`)
     }
@@ -189,6 +187,14 @@ class Round {
       this.#counts.outside += 1
       this.#say(`${answer.status} ${problems.slice(0, 3).join('; ')}: ${what}`)
     }
+  }
+
+  /** No agent is connected, and a request that needs one says so; the answer to HEAD has no text, that to GET has. */
+  async #isOffline(request: FuzzRequest, token: string, answer: SeenAnswer): Promise<boolean> {
+    if (answer.status !== 503) return false
+    const told =
+      request.method === 'HEAD' ? await this.#send({ ...request, method: 'GET' }, token) : answer
+    return told.status === 503 && told.text.includes('"server_offline"')
   }
 
   #send(request: FuzzRequest, token: string): Promise<SeenAnswer> {
