@@ -99,10 +99,13 @@ describe.skipIf(missing('chromium'))('the components', () => {
     await v.page.keyboard.press('Escape')
     await menu.waitFor({ state: 'detached' })
     await expect.poll(focused).toBe('Actions')
-    // the button that opened it closes it
+    // a press at its button closes it; the button itself is behind the menu
     await button.click()
     await menu.waitFor()
-    await button.click()
+    // an open menu is at the end of the document, outside of the landmarks, as every popup of the library
+    expect((await findings(v)).filter((f) => !f.startsWith('region:'))).toEqual([])
+    const at = await button.boundingBox()
+    await v.page.mouse.click((at?.x ?? 0) + 5, (at?.y ?? 0) + 5)
     await menu.waitFor({ state: 'detached' })
     await button.click()
     await v.page.getByRole('menuitem', { name: 'Restart' }).click()
@@ -139,7 +142,7 @@ describe.skipIf(missing('chromium'))('the components', () => {
     expect(v.complaints.splice(0)).toEqual([])
   })
 
-  test('a notice is announced and can be dismissed; a tip appears with the focus', async () => {
+  test('a notice is announced and can be dismissed', async () => {
     const v = visitor
     await openDesign(v)
     await v.button('Show toast').first().click()
@@ -147,6 +150,12 @@ describe.skipIf(missing('chromium'))('the components', () => {
     await region.waitFor()
     await v.button('Dismiss').click()
     await v.text('Saved.').waitFor({ state: 'detached' })
+    expect(v.complaints.splice(0)).toEqual([])
+  })
+
+  test('a tip appears with the focus and goes with Escape', async () => {
+    const v = visitor
+    await openDesign(v)
     await v.button('Show toast').first().focus()
     await v.page.keyboard.press('Tab')
     await v.text('Copies the address').waitFor()

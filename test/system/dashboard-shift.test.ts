@@ -14,7 +14,7 @@ import { missing } from '../fixtures/platform/components.ts'
 const MOST = 0.05
 /** Pages with a part that arrives late and is not announced by a skeleton yet. A page that is fixed leaves this list. */
 const LATE: Partial<Record<PageName, number>> = {
-  'environment-failed': 0.1,
+  'environment-failed': 0.15,
   'environment-logs': 0.1,
   'environment-actions': 0.1,
   'task-failed': 0.1,

@@ -20,17 +20,7 @@ interface MenuListProps {
 export default function MenuList(props: MenuListProps) {
   const { anchor, label, isOpen, onOpenChange, children } = props
   return (
-    <Menu.Root
-      modal={false}
-      open={isOpen}
-      onOpenChange={(next, details) => {
-        // a press on the button moves the focus to it and ends in its own click, which closes the list
-        const { event } = details
-        const to = event instanceof FocusEvent ? event.relatedTarget : event.target
-        if (to instanceof Node && anchor.current?.contains(to)) details.cancel()
-        else onOpenChange(next)
-      }}
-    >
+    <Menu.Root open={isOpen} onOpenChange={onOpenChange}>
       <Menu.Portal>
         <Menu.Positioner
           anchor={anchor}
