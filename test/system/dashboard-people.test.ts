@@ -145,6 +145,7 @@ describe.skipIf(missing('chromium'))('people in a browser', () => {
     await v.button('Confirm').click()
     await v.heading('Recovery codes')
     const codes = v.page.getByRole('list', { name: 'Recovery codes' }).getByRole('listitem')
+    await codes.first().waitFor()
     const before = await codes.allTextContents()
     expect(before).toHaveLength(10)
     await v.page.reload()
@@ -157,7 +158,7 @@ describe.skipIf(missing('chromium'))('people in a browser', () => {
     await v.button("I've saved them").click()
     await v.heading('Account')
     await v.page.goto(address)
-    await v.text('No longer shown.').waitFor()
+    await v.text(/no longer shown/).waitFor()
   })
 
   test('signing in asks for the code, says when it is wrong, and takes a recovery code instead', async () => {

@@ -224,7 +224,7 @@ describe.skipIf(missing('chromium'))('projects in a browser', () => {
       await v.page.reload()
       expect(await v.text(/^whsec_/).textContent()).toBe(secret)
       expect(await inspect(v, 'secret')).toEqual([])
-      await v.button('I copied it').click()
+      await v.button("I've saved it").click()
       await v.page.waitForURL(/\/webhooks$/)
       await v.goto(address)
       await v.text(/no longer shown/).waitFor()

@@ -1,6 +1,7 @@
 // A secret that is shown once: at its address, or inside the page that made it. It survives a reload until the person
 // confirms having copied it.
 import { useQuery } from '@tanstack/react-query'
+import type { ReactNode } from 'react'
 import { api, change, trpc } from '../../api.ts'
 import { ActButton } from '../../components/act.tsx'
 import { Button } from '../../components/button.tsx'
@@ -18,9 +19,11 @@ interface Props {
   onDone(): void
   /** The page shows the heading and the hint itself. */
   isPlain?: boolean
+  /** Beside the button. */
+  beside?: ReactNode
 }
 
-export function OneTimeSecret({ id, onDone, isPlain = false }: Props) {
+export function OneTimeSecret({ id, onDone, isPlain = false, beside }: Props) {
   const query = useSecret(id)
   return (
     <Loaded query={query} what="The secret" missing={<SecretUsed />}>
@@ -45,8 +48,11 @@ export function OneTimeSecret({ id, onDone, isPlain = false }: Props) {
                 onDone()
               }}
             >
-              I copied it
+              {secret.values.some(({ text }) => text.includes('\n'))
+                ? "I've saved them"
+                : "I've saved it"}
             </ActButton>
+            {beside}
           </div>
         </div>
       )}

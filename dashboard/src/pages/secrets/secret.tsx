@@ -1,5 +1,5 @@
 // A secret that is shown once, at an address of its own.
-import { useNavigate, useParams } from '@tanstack/react-router'
+import { Link, useNavigate, useParams } from '@tanstack/react-router'
 import { Page, Section } from '../../components/page.tsx'
 import { OneTimeSecret, useSecret } from './one-time-secret.tsx'
 
@@ -10,7 +10,11 @@ export function SecretPage() {
   return (
     <Page title={secret?.title ?? 'Secret'}>
       <Section title="Copy it now">
-        <OneTimeSecret id={id} onDone={() => void navigate({ to: secret?.back ?? '/' })} />
+        <OneTimeSecret
+          id={id}
+          onDone={() => void navigate({ to: secret?.back ?? '/' })}
+          beside={secret && <Link to={secret.back}>Later</Link>}
+        />
       </Section>
     </Page>
   )
