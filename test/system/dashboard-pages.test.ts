@@ -57,7 +57,9 @@ async function inspect(v: Visitor): Promise<string[]> {
   found.push(...(await findings(v, ['color-contrast'])).map((f) => `dark: ${f}`))
   await v.page.setViewportSize({ width: 320, height: 640 })
   found.push(...(await findings(v, ['target-size'])).map((f) => `320: ${f}`))
-  const over = Number(await v.page.evaluate('document.documentElement.scrollWidth - innerWidth'))
+  const over = Number(
+    await v.page.evaluate('Math.max(0, document.documentElement.scrollWidth - innerWidth)'),
+  )
   if (over > 0) found.push(`320: scrolls sideways by ${over} px`)
   await v.page.emulateMedia({ colorScheme: 'light' })
   await v.page.setViewportSize({ width: 1_280, height: 800 })

@@ -50,7 +50,7 @@ async function inspect(v: Visitor, name: string): Promise<string[]> {
     ] as const) {
       await v.page.setViewportSize({ width, height })
       const over = Number(
-        await v.page.evaluate('document.documentElement.scrollWidth - innerWidth'),
+        await v.page.evaluate('Math.max(0, document.documentElement.scrollWidth - innerWidth)'),
       )
       if (over > 0) found.push(`${width}: scrolls sideways by ${over} px`)
       if (folder) {

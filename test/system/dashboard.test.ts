@@ -351,6 +351,7 @@ describe.skipIf(missing('chromium'))('the dashboard in a browser', () => {
         })
       await v.goto('/login')
       await v.heading('Sign in')
+      await v.page.getByLabel('E-mail').waitFor()
       await press('Tab')
       await keyboard.type(ADA)
       await press('Tab')
