@@ -13,7 +13,8 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { PassThrough, Readable } from 'node:stream'
+import { PassThrough, Readable, Writable } from 'node:stream'
+import { finished } from 'node:stream/promises'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { CLIENT } from '../../limits/client.ts'
 import { packInto } from './pack.ts'
@@ -138,5 +139,16 @@ describe('pack', () => {
     ).toBe('file')
     expect(read('file')).toBe('select 1')
     await expect(packed(join(dir, 'absent'))).rejects.toThrow()
+  })
+
+  it('a connection that breaks inside a file is one failure, and nothing else', async () => {
+    writeFileSync(join(dir, 'large'), 'y'.repeat(1_500_000))
+    const broken = new Writable({
+      write: (_chunk, _encoding, done) => done(new Error('write EPIPE')),
+    })
+    await expect(packInto(broken, join(dir, 'large'), copied)).rejects.toThrow()
+    // the entry and the archive end in later turns; an error without a listener would fail the run
+    await finished(broken, { error: false }).catch(() => {})
+    await new Promise((resolve) => setImmediate(resolve))
   })
 })

@@ -42,6 +42,7 @@ async function addFile(archive: Pack, { path, name }: Found, copied: Copied): Pr
         error ? reject(error) : resolve(),
       )
     })
+    entry.on('error', () => {}) // `done` reports it; without a listener it would end the process
     done.catch(() => {})
     const chunk = Buffer.allocUnsafe(256 * 1_024)
     for (let at = 0; at < size; ) {
@@ -68,8 +69,8 @@ async function addFile(archive: Pack, { path, name }: Found, copied: Copied): Pr
 export async function packInto(to: Writable, path: string, copied: Copied): Promise<void> {
   const archive = pack()
   const written = new Promise<void>((resolve, reject) => {
-    archive.once('error', reject)
-    to.once('error', reject)
+    archive.on('error', reject)
+    to.on('error', reject)
     to.once('close', resolve)
     to.once('finish', resolve)
   })
