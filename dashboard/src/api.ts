@@ -2,16 +2,9 @@
 // HTTP; the socket only makes it fast. The cache changes only after the server has answered.
 import type { AppRouter } from '@berth/control-plane/router'
 import { MutationCache, QueryCache, QueryClient } from '@tanstack/react-query'
-import {
-  createTRPCClient,
-  httpBatchLink,
-  httpLink,
-  splitLink,
-  TRPCClientError,
-  wsLink,
-} from '@trpc/client'
-import { createTRPCOptionsProxy } from '@trpc/tanstack-react-query'
+import { createTRPCClient, httpBatchLink, splitLink, TRPCClientError, wsLink } from '@trpc/client'
 import { socket } from './live/connection.ts'
+import { optionsOf } from './query-options.ts'
 import { endSession } from './session.ts'
 
 /** A refusal or a fault. */
@@ -68,7 +61,7 @@ export const queryClient = new QueryClient({
 
 const LIST_URL = 2_000
 
-/** Calls with an organization are not batched, because the header applies to a whole request. */
+/** Calls with an organization go alone, because the header applies to a whole request. */
 export const api = createTRPCClient<AppRouter>({
   links: [
     splitLink({
@@ -76,9 +69,12 @@ export const api = createTRPCClient<AppRouter>({
       true: wsLink({ client: socket }),
       false: splitLink({
         condition: (op) => op.context.organization !== undefined,
-        true: httpLink({
+        true: httpBatchLink({
           url: '/trpc',
-          headers: ({ op }) => ({ 'x-service-organization': String(op.context.organization) }),
+          maxItems: 1,
+          headers: ({ opList: [op] }) => ({
+            'x-service-organization': String(op.context.organization),
+          }),
         }),
         false: httpBatchLink({ url: '/trpc', maxURLLength: LIST_URL, maxItems: 20 }),
       }),
@@ -86,7 +82,7 @@ export const api = createTRPCClient<AppRouter>({
   ],
 })
 
-export const trpc = createTRPCOptionsProxy<AppRouter>({ client: api, queryClient })
+export const trpc = optionsOf(api)
 
 /** Waits for a change to succeed, then refetches what the page shows. */
 export async function change<T>(work: Promise<T>): Promise<T> {

@@ -1,9 +1,6 @@
 // Passkeys in this browser: the server's options go in, the answer for the server comes out.
 import { Refused } from './api.ts'
-
-export const hasPasskeys = (): boolean =>
-  typeof PublicKeyCredential !== 'undefined' &&
-  typeof PublicKeyCredential.parseRequestOptionsFromJSON === 'function'
+import { hasPasskeys } from './passkey-support.ts'
 
 function explain(error: unknown): never {
   const name = error instanceof Error ? error.name : ''

@@ -1,6 +1,6 @@
 // The other states of a page: loading (a skeleton after 150 ms), an error with its number and a retry button, and empty
 // with what to do next.
-import { type ReactNode, useEffect, useState } from 'react'
+import { type ReactNode, useEffect, useRef, useState } from 'react'
 import { type Problem, problemOf } from '../api.ts'
 import { Button } from './button.tsx'
 import { Icon } from './icon.tsx'
@@ -108,6 +108,8 @@ interface Answer<T> {
 
 interface LoadedProps<T> {
   query: Answer<T>
+  /** Parts of the same page. It appears when they are there too, so that none pushes another away. */
+  also?: readonly { isLoading: boolean }[]
   /** "Projects", for the message that they could not be loaded. */
   what: string
   lines?: number
@@ -122,9 +124,13 @@ const isMissing = ({ status }: Problem): boolean => status === 404
 
 /** Earlier data stays visible during a refetch, even a failed one; the strip in the header reports that. */
 export function Loaded<T>(props: LoadedProps<T>) {
-  const { query, what, lines, missing, frame = (state) => state, children } = props
+  const { query, also = [], what, lines, missing, frame = (state) => state, children } = props
+  // later queries do not hide the page again
+  const isShown = useRef(false)
+  isShown.current =
+    query.data !== undefined && (isShown.current || also.every((part) => !part.isLoading))
   if (query.isError && missing !== undefined && isMissing(problemOf(query.error))) return missing
-  if (query.data !== undefined) return children(query.data)
+  if (query.data !== undefined && isShown.current) return children(query.data)
   if (query.isError) {
     return frame(<ErrorState what={what} error={query.error} again={() => void query.refetch()} />)
   }

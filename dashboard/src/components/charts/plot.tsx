@@ -37,9 +37,11 @@ function useThemeChanges(): string {
 const hour = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit' })
 const day = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short' })
 const DAY_S = 86_400
+/** Distances between lines of the grid, for bytes. */
+const POWERS = Array.from({ length: 50 }, (_, n) => 2 ** n)
 
 function options(place: HTMLElement, props: PlotProps): uPlot.Options {
-  const { series, format, max, height, syncKey, onCursor } = props
+  const { series, format, isBytes, max, height, syncKey, onCursor } = props
   const muted = colourAt(place, '--muted')
   const hairline = colourAt(place, '--border')
   const font = `12px ${getComputedStyle(place).fontFamily}`
@@ -59,7 +61,7 @@ function options(place: HTMLElement, props: PlotProps): uPlot.Options {
     axes: [
       {
         ...axis,
-        size: 28,
+        size: 20,
         space: 64,
         grid: { show: false },
         values: (_plot, splits, _n, _space, step) =>
@@ -69,6 +71,7 @@ function options(place: HTMLElement, props: PlotProps): uPlot.Options {
         ...axis,
         size: 56,
         space: 32,
+        ...(isBytes ? { incrs: POWERS } : {}),
         grid: { stroke: hairline, width: 1 },
         values: (_plot, splits) => splits.map(format),
       },

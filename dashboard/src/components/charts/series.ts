@@ -16,6 +16,8 @@ export interface ChartProps {
   series: readonly Series[]
   /** How a value is written: "412 MB". */
   format(value: number): string
+  /** Values are bytes: the lines of the grid are at 128, 256 and 512 MB, not at 100 and 200. */
+  isBytes?: boolean | undefined
   /** The value at full height; otherwise the largest one. */
   max?: number | undefined
   height?: number | undefined

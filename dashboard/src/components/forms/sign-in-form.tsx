@@ -1,14 +1,18 @@
 // Sign-in: the provider, a passkey, or e-mail and password, then the second factor. Paste and password managers work;
 // the error does not say which of e-mail and password is wrong.
 import { useQuery } from '@tanstack/react-query'
-import { useState } from 'react'
+import { lazy, Suspense, useState } from 'react'
 import { api, queryClient, trpc } from '../../api.ts'
-import { hasPasskeys } from '../../passkeys.ts'
+import { hasPasskeys } from '../../passkey-support.ts'
 import { ActButton } from '../act.tsx'
+import { Skeleton } from '../states.tsx'
 import { Text } from './field.tsx'
 import { Form, text } from './form.tsx'
-import { type Awaiting, SecondStep, signInWithPasskey } from './second-step.tsx'
+import type { Awaiting } from './second-step.tsx'
 import css from './sign-in-form.module.css'
+
+const secondStep = () => import('./second-step.tsx')
+const SecondStep = lazy(async () => ({ default: (await secondStep()).SecondStep }))
 
 interface SignInFormProps {
   email?: string
@@ -27,16 +31,18 @@ export function SignInForm({ email, next, onDone, onStep }: SignInFormProps) {
   const provider = session.data?.provider
   if (awaiting) {
     return (
-      <SecondStep
-        awaiting={awaiting}
-        onDone={onDone}
-        onBack={() => {
-          goBack(true)
-          begin(undefined)
-          onStep?.(false)
-          void api.session.signOut.mutate().then(() => queryClient.invalidateQueries())
-        }}
-      />
+      <Suspense fallback={<Skeleton />}>
+        <SecondStep
+          awaiting={awaiting}
+          onDone={onDone}
+          onBack={() => {
+            goBack(true)
+            begin(undefined)
+            onStep?.(false)
+            void api.session.signOut.mutate().then(() => queryClient.invalidateQueries())
+          }}
+        />
+      </Suspense>
     )
   }
   const password = (
@@ -92,7 +98,7 @@ export function SignInForm({ email, next, onDone, onStep }: SignInFormProps) {
       {hasPasskey && (
         <ActButton
           act={async () => {
-            await signInWithPasskey()
+            await (await secondStep()).signInWithPasskey()
             onDone()
           }}
         >

@@ -8,8 +8,9 @@ import { Moment, Time, useNow } from '../../components/time.tsx'
 import { bytes } from '../../format.ts'
 import css from './task.module.css'
 
-const useFiles = (taskId: number) =>
-  useQuery(trpc.artifact.list.queryOptions({ task_id: taskId })).data?.artifacts ?? []
+export const filesOptions = (taskId: number) => trpc.artifact.list.queryOptions({ task_id: taskId })
+
+const useFiles = (taskId: number) => useQuery(filesOptions(taskId)).data?.artifacts ?? []
 
 /** The files as a panel beside the log; nothing while there are none. */
 export function FilesPanel({ taskId }: { taskId: number }) {

@@ -20,9 +20,12 @@ interface ComparisonProps {
   project: Project | undefined
 }
 
+export const compareOptions = (taskId: number) =>
+  trpc.task.compare.queryOptions({ task_id: taskId })
+
 export function Comparison({ task: t, project }: ComparisonProps) {
   const [isOpen, open] = useState(isWide)
-  const { data } = useQuery(trpc.task.compare.queryOptions({ task_id: t.id }))
+  const { data } = useQuery(compareOptions(t.id))
   const isOtherCommit = data && t.commit_sha && data.commit_sha && data.commit_sha !== t.commit_sha
   const files = useQuery({
     ...trpc.task.changes.queryOptions({ task_id: t.id }),
@@ -57,12 +60,13 @@ export function Comparison({ task: t, project }: ComparisonProps) {
             )}
           </p>
           <Commits task={t} since={data} project={project} />
-          {files.data && <Files of={files.data} />}
-          {isOtherCommit && files.isPending && <p className="muted small">Reading files…</p>}
-          {files.isError && <p className="muted small">The changed files could not be read.</p>}
           <Variables since={data} />
           <Images since={data} />
           <Durations task={t} since={data} />
+          {/* last, because reading them takes time */}
+          {files.data && <Files of={files.data} />}
+          {isOtherCommit && files.isPending && <p className="muted small">Reading files…</p>}
+          {files.isError && <p className="muted small">The changed files could not be read.</p>}
         </div>
       )}
     </details>

@@ -41,19 +41,22 @@ function middle(values: number[]): number | undefined {
   return sorted.length % 2 ? sorted[at] : ((sorted[at - 1] ?? 0) + (sorted[at] ?? 0)) / 2
 }
 
-/** The median of the successful deployments before it; undefined if there is none. */
+/** The successful deployments before it. */
+export const earlierOptions = (t: Task) => ({
+  ...trpc.task.list.queryOptions({
+    environment_id: t.environment_id,
+    status: ['succeeded'],
+    types: ['deploy'],
+    before: t.id,
+    limit: HISTORY,
+  }),
+  enabled: t.type === 'deploy',
+  staleTime: 60_000,
+})
+
+/** The median of what they took; undefined if there is none. */
 function useUsual(t: Task): number | undefined {
-  const { data } = useQuery({
-    ...trpc.task.list.queryOptions({
-      environment_id: t.environment_id,
-      status: ['succeeded'],
-      types: ['deploy'],
-      before: t.id,
-      limit: HISTORY,
-    }),
-    enabled: t.type === 'deploy',
-    staleTime: 60_000,
-  })
+  const { data } = useQuery(earlierOptions(t))
   return middle(data?.tasks.flatMap((p) => p.duration_ms ?? []) ?? [])
 }
 

@@ -11,25 +11,28 @@ import type { Environment, Task } from '../../data.ts'
 import { capital } from '../../format.ts'
 import { plainText } from '../../log/ansi.ts'
 import type { LogSession } from '../../log/session.ts'
+import { createStore, useStore } from '../../stores.ts'
 import css from './task.module.css'
 import { canceledWords } from './words.ts'
 
 const failedStep = (t: Task) =>
   t.phases?.flatMap((p) => p.steps).find((s) => s.name === t.failure?.step)
 
-/** The first line of the failed step that looks like an error, else its last one. */
-export function useErrorLine(t: Task): number | undefined {
-  const step = failedStep(t)
-  const first = step?.first_line ?? null
-  const isAsked = t.failure !== null && first !== null && t.log_complete
-  const { data } = useQuery({
+/** The lines of the failed step that look like errors. */
+export function errorOptions(t: Task) {
+  const first = failedStep(t)?.first_line ?? null
+  return {
     ...trpc.task.errors.queryOptions({ task_id: t.id, from_line: first ?? 1 }),
-    enabled: isAsked,
+    enabled: t.failure !== null && first !== null && t.log_complete,
     staleTime: 60_000,
-  })
-  if (!t.failure) return undefined
-  if (isAsked && !data) return undefined // a short wait avoids scrolling twice
-  const last = step?.last_line ?? Number.POSITIVE_INFINITY
+  }
+}
+
+/** The first of them, else the last line of the step. */
+export function useErrorLine(t: Task): number | undefined {
+  const { data, isLoading } = useQuery(errorOptions(t))
+  if (!t.failure || isLoading) return undefined // a short wait avoids scrolling twice
+  const last = failedStep(t)?.last_line ?? Number.POSITIVE_INFINITY
   return data?.found.find((n) => n <= last) ?? t.failure.line ?? undefined
 }
 
@@ -110,13 +113,14 @@ function Waiting({ of: w }: { of: NonNullable<Task['waiting_for']> }) {
   )
 }
 
-/** The line itself, once the viewer has loaded it. */
+/** The line itself, empty until the viewer has loaded it. */
 function useLineText(session: LogSession | undefined, n: number | undefined): string {
   const get = () =>
     session && n !== undefined ? plainText(session.store.line(n)?.text ?? '').trim() : ''
   return useSyncExternalStore(session?.store.subscribe ?? never, get)
 }
 const never = () => () => {}
+const unknown = createStore<string | undefined>(undefined)
 
 const LONG = 240
 
@@ -128,15 +132,18 @@ function Failed({ task: t, environment: e, errorLine, session, jump }: OutcomePr
   const where = [phase && capital(phase.title), f?.step_title].filter(Boolean)
   const message = f?.message ?? 'It failed.'
   const isLong = message.length > LONG || message.includes('\n')
+  const isSame = text === message
+  const isGone = useStore(session?.gone ?? unknown) !== undefined
   return (
     <Note kind="bad">
       <div className={css.failed}>
         <div className="stack-small">
           <p className={isLong && !isAll ? css.headlineCut : css.headline}>
             {where.length > 0 ? `${where.join(', ')}` : 'Failed'}
-            {f?.exit_code ? ` (exit code ${f.exit_code})` : ''}: {message}
+            {f?.exit_code ? ` (exit code ${f.exit_code})` : ''}
+            {!isSame && `: ${message}`}
           </p>
-          {text && text !== message && (
+          {errorLine !== undefined && (text !== '' || !isGone) && (
             <pre className={css.error} title={text}>
               {text}
             </pre>

@@ -1,6 +1,6 @@
 // One deployment, removal or action: its outcome, its phases, its log, and what a user can do about it. The page fills
 // the window, so that the log ends at its bottom.
-import { useQuery } from '@tanstack/react-query'
+import { useQueries, useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { type RefObject, useEffect, useLayoutEffect, useMemo, useRef, useState } from 'react'
 import { problemOf, trpc } from '../../api.ts'
@@ -15,13 +15,13 @@ import { type LogStep, LogViewer, type ViewerHandle } from '../../log/viewer.tsx
 import { useOrganizationOf } from '../../organization.ts'
 import { useId } from '../../params.ts'
 import { NotFound } from '../not-found.tsx'
-import { FilesPanel } from './artifacts.tsx'
+import { FilesPanel, filesOptions } from './artifacts.tsx'
 import css from './task.module.css'
 import { TaskActions } from './task-actions.tsx'
 import { Announcer } from './task-announcer.tsx'
-import { Comparison } from './task-comparison.tsx'
-import { TaskFacts } from './task-facts.tsx'
-import { Outcome, useErrorLine } from './task-outcome.tsx'
+import { Comparison, compareOptions } from './task-comparison.tsx'
+import { earlierOptions, TaskFacts } from './task-facts.tsx'
+import { errorOptions, Outcome, useErrorLine } from './task-outcome.tsx'
 import { Phases } from './task-phases.tsx'
 import { taskName } from './task-table.tsx'
 
@@ -47,14 +47,25 @@ function useSession(taskId: number, lines: number | undefined): LogSession | und
   return session
 }
 
+/** What the page shows besides the task itself, asked for in one request. */
+const partsOf = (t: Task) => [
+  trpc.environment.get.queryOptions({ environment_id: t.environment_id }),
+  trpc.project.get.queryOptions({ project_id: t.project_id }),
+  earlierOptions(t),
+  errorOptions(t),
+  ...(t.type === 'deploy' ? [compareOptions(t.id)] : []),
+  ...(t.type === 'action' ? [filesOptions(t.id)] : []),
+]
+
 export function TaskPage() {
   const id = useId()
   const task = useQuery({ ...trpc.task.get.queryOptions({ task_id: id }), enabled: id > 0 })
   const session = useSession(id, task.data?.id === id ? task.data.log_lines : undefined)
+  const parts = useQueries({ queries: task.data ? partsOf(task.data) : [] })
   useFavicon(task.data?.status)
   if (id === 0) return <NotFound />
   return (
-    <Loaded query={task} what="The deployment" missing={<NotFound />}>
+    <Loaded query={task} also={parts} what="The deployment" missing={<NotFound />}>
       {(t) => <Full key={t.id} task={t} session={session} />}
     </Loaded>
   )

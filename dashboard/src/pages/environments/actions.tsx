@@ -1,5 +1,5 @@
 // Actions of the repository's .service.yml, each with a button and its confirmation.
-import { useQuery } from '@tanstack/react-query'
+import { useQueries, useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import { api, change, trpc } from '../../api.ts'
@@ -11,7 +11,8 @@ import { Empty, Loaded } from '../../components/states.tsx'
 import { TaskStatus } from '../../components/status.tsx'
 import { Time } from '../../components/time.tsx'
 import type { Environment, Task } from '../../data.ts'
-import { Artifacts } from '../deployments/artifacts.tsx'
+import { useId } from '../../params.ts'
+import { Artifacts, filesOptions } from '../deployments/artifacts.tsx'
 import { lockReason } from './bits.tsx'
 import { EnvironmentFrame } from './frame.tsx'
 import { ActionSchedule } from './schedule.tsx'
@@ -21,15 +22,30 @@ const SHOWN = 3
 
 type Action = Awaited<ReturnType<typeof api.action.list.query>>['actions'][number]
 
+/** The actions, and the runs of each, newest first. */
+function useActions(id: number) {
+  const list = useQuery(trpc.action.list.queryOptions({ environment_id: id }))
+  const tasks = useQuery(
+    trpc.task.list.queryOptions({ environment_id: id, types: ['action'], limit: 50 }),
+  )
+  const runsOf = (a: Action) => tasks.data?.tasks.filter((t) => t.action === a.name) ?? []
+  return { list, tasks, runsOf }
+}
+
 export function EnvironmentActions() {
-  return <EnvironmentFrame tab="Actions">{(e) => <Actions environment={e} />}</EnvironmentFrame>
+  const id = useId()
+  const { list, tasks, runsOf } = useActions(id)
+  const shown = list.data?.actions.flatMap((a) => runsOf(a).slice(0, SHOWN)) ?? []
+  const files = useQueries({ queries: shown.map((run) => filesOptions(run.id)) })
+  return (
+    <EnvironmentFrame tab="Actions" also={[list, tasks, ...files]}>
+      {(e) => <Actions environment={e} />}
+    </EnvironmentFrame>
+  )
 }
 
 function Actions({ environment: e }: { environment: Environment }) {
-  const query = useQuery(trpc.action.list.queryOptions({ environment_id: e.id }))
-  const runs = useQuery(
-    trpc.task.list.queryOptions({ environment_id: e.id, types: ['action'], limit: 50 }),
-  ).data
+  const { list: query, runsOf } = useActions(e.id)
   return (
     <Loaded query={query} what="Actions">
       {({ actions }) =>
@@ -41,14 +57,7 @@ function Actions({ environment: e }: { environment: Environment }) {
             </p>
           </Empty>
         ) : (
-          actions.map((a) => (
-            <One
-              key={a.name}
-              environment={e}
-              action={a}
-              runs={runs?.tasks.filter((t) => t.action === a.name) ?? []}
-            />
-          ))
+          actions.map((a) => <One key={a.name} environment={e} action={a} runs={runsOf(a)} />)
         )
       }
     </Loaded>

@@ -8,7 +8,7 @@ import { Button, type ButtonKind } from '../../components/button.tsx'
 import { FormError } from '../../components/forms/form.tsx'
 import { useShortcuts } from '../../components/shortcuts.ts'
 import { Note } from '../../components/states.tsx'
-import type { Environment } from '../../data.ts'
+import { type Environment, useEnvironment } from '../../data.ts'
 import { triggerWords } from '../../format.ts'
 
 /** "Deployment 813 is running (started by a push)" */
@@ -106,10 +106,18 @@ export function LockLine({ environment: e }: { environment: Environment }) {
   )
 }
 
+/** The variables whose keys the note below names, asked for only if it is shown. */
+export function useChanged(id: number) {
+  const isShown = useEnvironment(id).data?.variables_changed === true
+  return useQuery({
+    ...trpc.variable.list.queryOptions({ environment_id: id }),
+    enabled: isShown,
+  })
+}
+
 /** Shown until the next successful deployment; names the keys if the user may see them. */
 export function Changed({ environment: e }: { environment: Environment }) {
-  const list =
-    useQuery(trpc.variable.list.queryOptions({ environment_id: e.id })).data?.variables ?? []
+  const list = useChanged(e.id).data?.variables ?? []
   const keys = list.filter((v) => v.changed_since_deployment).map((v) => v.key)
   return (
     <Note kind="warn">

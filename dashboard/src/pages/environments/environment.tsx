@@ -3,23 +3,40 @@ import { useQuery } from '@tanstack/react-query'
 import { trpc } from '../../api.ts'
 import { Empty } from '../../components/states.tsx'
 import type { Environment } from '../../data.ts'
-import { Changed } from './bits.tsx'
+import { useId } from '../../params.ts'
+import { Changed, useChanged } from './bits.tsx'
 import { EnvironmentFrame } from './frame.tsx'
-import { LastFailure, Latest } from './overview/deployments.tsx'
+import { failureOptions, LastFailure, Latest } from './overview/deployments.tsx'
 import { Hero } from './overview/hero.tsx'
-import { Metrics } from './overview/metrics.tsx'
+import { metricsOptions } from './overview/measures.ts'
+import { Metrics, useRange } from './overview/metrics.tsx'
 import css from './overview/overview.module.css'
 import { Services } from './overview/services.tsx'
 
 const BARS = 30
 
+const deploymentsOptions = (id: number) =>
+  trpc.task.list.queryOptions({ environment_id: id, types: ['deploy'], limit: BARS })
+
+/** Everything is asked for at once, in one request. */
 export function EnvironmentOverview() {
-  return <EnvironmentFrame tab="Overview">{(e) => <Overview environment={e} />}</EnvironmentFrame>
+  const id = useId()
+  const also = [
+    useQuery(deploymentsOptions(id)),
+    useQuery(failureOptions(id)),
+    useQuery(metricsOptions(id, useRange())),
+    useQuery(metricsOptions(id, 'hour')),
+    useChanged(id),
+  ]
+  return (
+    <EnvironmentFrame tab="Overview" also={also}>
+      {(e) => <Overview environment={e} />}
+    </EnvironmentFrame>
+  )
 }
 
 function Overview({ environment: e }: { environment: Environment }) {
-  const asked = { environment_id: e.id, types: ['deploy' as const], limit: BARS }
-  const deployments = useQuery(trpc.task.list.queryOptions(asked)).data?.tasks
+  const deployments = useQuery(deploymentsOptions(e.id)).data?.tasks
   const isUntouched = deployments?.length === 0
   return (
     <>

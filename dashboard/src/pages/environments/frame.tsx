@@ -18,14 +18,18 @@ const isSame = (a: string, b: string): boolean => a.toLowerCase() === b.toLowerC
 
 interface FrameProps {
   tab: string
+  /** Parts of the tab that it appears with. */
+  also?: readonly { isLoading: boolean }[]
   children(environment: Environment): ReactNode
 }
 
-export function EnvironmentFrame({ tab, children }: FrameProps) {
+export function EnvironmentFrame({ tab, also = [], children }: FrameProps) {
   const id = useId()
   const environment = useEnvironment(id)
+  // a server that is away is noted above the tabs
+  const parts = [useServers(), ...also]
   return (
-    <Loaded query={environment} what="The environment" missing={<NotFound />}>
+    <Loaded query={environment} also={parts} what="The environment" missing={<NotFound />}>
       {(e) => <Full environment={e} tab={tab} content={children(e)} />}
     </Loaded>
   )

@@ -1,7 +1,15 @@
 // Logs of a running environment: what its services write, and the requests that the proxy answered. One viewer for both:
 // filters in one bar, older lines on scrolling up, new lines at the end.
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
-import { type KeyboardEvent, useCallback, useEffect, useMemo, useRef, useState } from 'react'
+import {
+  type KeyboardEvent,
+  useCallback,
+  useEffect,
+  useLayoutEffect,
+  useMemo,
+  useRef,
+  useState,
+} from 'react'
 import type { Problem } from '../../api.ts'
 import { Button } from '../../components/button.tsx'
 import { useShortcuts } from '../../components/shortcuts.ts'
@@ -224,7 +232,7 @@ const base = (service: string): string => service.replace(/\.\d+$/, '')
 /** The log ends at the bottom of the window, so it needs to know what is above it. */
 function useTop() {
   const ref = useRef<HTMLDivElement>(null)
-  useEffect(() => {
+  useLayoutEffect(() => {
     const e = ref.current
     if (!e) return
     const measure = () => {

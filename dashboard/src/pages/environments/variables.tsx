@@ -12,13 +12,21 @@ import { Cell, Row, Table } from '../../components/table.tsx'
 import { Time } from '../../components/time.tsx'
 import type { Environment } from '../../data.ts'
 import { SYSTEM_NAMES } from '../../dotenv.ts'
+import { useId } from '../../params.ts'
 import { Changed } from './bits.tsx'
 import { EnvironmentFrame } from './frame.tsx'
 import { type Editing, LEVELS, VariableEditor, VariableHistory } from './variable-dialogs.tsx'
 
+const HISTORY = 20
+const listOptions = (id: number) => trpc.variable.list.queryOptions({ environment_id: id })
+const historyOptions = (id: number) =>
+  trpc.variable.history.queryOptions({ environment_id: id, limit: HISTORY })
+
 export function EnvironmentVariables() {
+  const id = useId()
+  const also = [useQuery(listOptions(id)), useQuery(historyOptions(id))]
   return (
-    <EnvironmentFrame tab="Variables">
+    <EnvironmentFrame tab="Variables" also={also}>
       {(e) => (
         <>
           {e.variables_changed && <Changed environment={e} />}
@@ -39,7 +47,7 @@ export function EnvironmentVariables() {
 type Variable = Awaited<ReturnType<typeof api.variable.list.query>>['variables'][number]
 
 function Variables({ environment: e }: { environment: Environment }) {
-  const query = useQuery(trpc.variable.list.queryOptions({ environment_id: e.id }))
+  const query = useQuery(listOptions(e.id))
   const [editing, edit] = useState<Editing>()
   const mayChange = e.may.includes('change_variables')
   return (
@@ -159,11 +167,11 @@ function VariableRow({ variable: v, edit }: RowProps) {
 }
 
 function History({ environment: e }: { environment: Environment }) {
-  const asked = { environment_id: e.id, limit: 20 }
+  const older = { environment_id: e.id, limit: HISTORY }
   return (
     <VariableHistory
-      query={useQuery(trpc.variable.history.queryOptions(asked))}
-      older={(cursor) => api.variable.history.query({ ...asked, cursor })}
+      query={useQuery(historyOptions(e.id))}
+      older={(cursor) => api.variable.history.query({ ...older, cursor })}
     />
   )
 }

@@ -22,10 +22,15 @@ type Span = keyof typeof SPANS
 /** No event reports a new measurement; agents take one a minute. */
 const AGAIN_MS = 30_000
 
+const FIRST: Span = 'day'
+
+export const usageOptions = (id: number, span: Span = FIRST) =>
+  trpc.server.usage.queryOptions({ server_id: id, span })
+
 export function ServerCharts({ id }: { id: number }) {
-  const [span, setSpan] = useState<Span>('day')
+  const [span, setSpan] = useState<Span>(FIRST)
   const query = useQuery({
-    ...trpc.server.usage.queryOptions({ server_id: id, span }),
+    ...usageOptions(id, span),
     refetchInterval: AGAIN_MS,
     placeholderData: (before) => before,
   })

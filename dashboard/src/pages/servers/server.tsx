@@ -18,7 +18,7 @@ import { useOrganizationOf, usePermission } from '../../organization.ts'
 import { useId } from '../../params.ts'
 import { NotFound } from '../not-found.tsx'
 import { CannotJoin, JoinCommand, type JoinProblems } from './join-command.tsx'
-import { ServerCharts } from './server-charts.tsx'
+import { ServerCharts, usageOptions } from './server-charts.tsx'
 import { ServerSettings } from './server-settings.tsx'
 import { AgentVersion, ServerState } from './servers.tsx'
 import { Sharing } from './sharing.tsx'
@@ -27,12 +27,14 @@ export function ServerPage() {
   const id = useId()
   const { part = '' } = useParams({ strict: false }) as { part?: string }
   const server = useQuery(trpc.server.get.queryOptions({ server_id: id }))
+  const usage = useQuery({ ...usageOptions(id), enabled: part === '' })
   // a server of another organization is looked at from the own one
   useOrganizationOf(server.data?.shared_by ? undefined : server.data?.organization_id)
   if (!PARTS.some(({ of }) => of === part)) return <NotFound />
   return (
     <Loaded
       query={server}
+      also={[usage]}
       what="The server"
       missing={<NotFound />}
       frame={(state) => <Page title="Server">{state}</Page>}

@@ -85,11 +85,11 @@ export function Latest({ environment: e, deployments }: LatestProps) {
   )
 }
 
+export const failureOptions = (environmentId: number) =>
+  trpc.environment.diagnostics.queryOptions({ environment_id: environmentId, lines: 12 })
+
 export function LastFailure({ environment: e }: { environment: Environment }) {
-  const query = useQuery(
-    trpc.environment.diagnostics.queryOptions({ environment_id: e.id, lines: 12 }),
-  )
-  const d = query.data
+  const d = useQuery(failureOptions(e.id)).data
   if (!d?.task || !d.failure) return null
   const isFixed = d.status === 'recovered'
   const keys = d.since_last_success?.variable_keys_changed ?? []

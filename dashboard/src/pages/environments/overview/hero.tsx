@@ -155,8 +155,8 @@ function Visit({ environment: e, url }: { environment: Environment; url: string 
 /** A terminal is better than a page at being one, so the button gives the command for it. */
 function Shell({ environment: e }: { environment: Environment }) {
   const project = useProject(e.project_id).data
-  if (!e.commit_sha || !project) return null
-  const command = `berth ssh -p ${project.name} -e ${e.identifier}`
+  if (!e.commit_sha) return null
+  const command = `berth ssh -p ${project?.name ?? e.project_id} -e ${e.identifier}`
   return (
     <Button
       title={`Copies: ${command}`}

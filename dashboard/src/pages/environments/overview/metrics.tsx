@@ -18,9 +18,13 @@ const RANGES = { hour: 'Hour', day: 'Day', week: 'Week' } as const
 
 const isRange = (text: unknown): text is Range => typeof text === 'string' && text in RANGES
 
+export function useRange(): Range {
+  const { range } = useSearch({ strict: false }) as { range?: unknown }
+  return isRange(range) ? range : 'hour'
+}
+
 export function Metrics({ environment: e }: { environment: Environment }) {
-  const { range: asked } = useSearch({ strict: false }) as { range?: unknown }
-  const range: Range = isRange(asked) ? asked : 'hour'
+  const range = useRange()
   const query = useQuery({
     ...metricsOptions(e.id, range),
     // the last charts stay until the new ones are there
@@ -99,6 +103,7 @@ function Measured({
           {...frame}
           label="Memory"
           format={bytes}
+          isBytes
           series={[{ label: 'Memory', values: of((p) => p.memory_bytes) }]}
         />
         {m.totals && (
