@@ -32,7 +32,7 @@ test('the first visit: document, icon, scripts, style sheets and font, from the 
     expect([...visit].filter((file) => file.endsWith(end))).not.toHaveLength(0)
   }
   expect(sum(visit)).toBeGreaterThan(120 * kB) // proves that imports are followed
-  console.log(sum(visit),[...visit].map(f=>[f,weigh(f)]));expect(sum(visit)).toBeLessThanOrEqual(BUDGET.firstVisit)
+  expect(sum(visit)).toBeLessThanOrEqual(BUDGET.firstVisit)
 })
 
 test('everything, the style sheets, the deployment page', () => {

@@ -248,8 +248,7 @@ describe.skipIf(missing('chromium'))('the components', () => {
     await v.signIn(ADA.email, ADA.password)
     await v.page.getByRole('region', { name: 'All projects' }).waitFor()
     await v.page.waitForFunction("document.fonts.check('14px Geist')")
-    // a browser without a window fetches no icon
-    expect([...codings.keys(), 'favicon.svg'].toSorted()).toEqual([...firstVisit()].toSorted())
+    expect([...codings.keys()].toSorted()).toEqual([...firstVisit()].toSorted())
     for (const [file, coding] of codings) {
       const bytes = readFileSync(join(dashboardDist, file))
       const isSmaller = !file.endsWith('.woff2') && gzipSync(bytes).length < bytes.length

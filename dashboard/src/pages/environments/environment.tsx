@@ -8,7 +8,7 @@ import { Changed, useChanged } from './bits.tsx'
 import { EnvironmentFrame } from './frame.tsx'
 import { failureOptions, LastFailure, Latest } from './overview/deployments.tsx'
 import { Hero } from './overview/hero.tsx'
-import { metricsOptions } from './overview/measures.ts'
+import { metricsOptions, type Range } from './overview/measures.ts'
 import { Metrics, useRange } from './overview/metrics.tsx'
 import css from './overview/overview.module.css'
 import { Services } from './overview/services.tsx'
@@ -18,14 +18,20 @@ const BARS = 30
 const deploymentsOptions = (id: number) =>
   trpc.task.list.queryOptions({ environment_id: id, types: ['deploy'], limit: BARS })
 
+/** Asked for once; the part that shows it asks again. */
+const firstMetrics = (id: number, range: Range) => ({
+  ...metricsOptions(id, range),
+  refetchInterval: false as const,
+})
+
 /** Everything is asked for at once, in one request. */
 export function EnvironmentOverview() {
   const id = useId()
   const also = [
     useQuery(deploymentsOptions(id)),
     useQuery(failureOptions(id)),
-    useQuery(metricsOptions(id, useRange())),
-    useQuery(metricsOptions(id, 'hour')),
+    useQuery(firstMetrics(id, useRange())),
+    useQuery(firstMetrics(id, 'hour')),
     useChanged(id),
   ]
   return (
