@@ -51,14 +51,18 @@ export function Members() {
   )
 }
 
+const invitationOptions = (organizationId: number) =>
+  trpc.invitation.list.queryOptions({ organization_id: organizationId })
+
 function List({ organization, mayWrite }: { organization: Membership; mayWrite: boolean }) {
   const members = useMembers(organization.id)
+  const invitations = useQuery({ ...invitationOptions(organization.id), enabled: mayWrite })
   const me = useMe().data
   const navigate = useNavigate()
   const [leaving, leave] = useState<{ id: number; name: string }>()
   const factor = mayWrite ? ['Two-factor'] : []
   return (
-    <Loaded query={members} what="Members">
+    <Loaded query={members} also={[invitations]} what="Members">
       {({ members: list }) => (
         <>
           <Table
@@ -216,7 +220,7 @@ function Invite({ organization }: { organization: Membership }) {
 }
 
 function Invitations({ organization }: { organization: Membership }) {
-  const query = useQuery(trpc.invitation.list.queryOptions({ organization_id: organization.id }))
+  const query = useQuery(invitationOptions(organization.id))
   const list = query.data?.invitations.filter((i) => i.status !== 'accepted') ?? []
   if (list.length === 0) return null
   return (
