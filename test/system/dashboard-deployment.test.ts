@@ -1,18 +1,16 @@
 // The layout of the deployment page, measured in a real browser: the newest line and the error line are in the window,
 // nothing moves when phases arrive or wrapping is switched, search shows its match, versions can be chosen by keyboard
 // and by thumb.
-import { readFileSync } from 'node:fs'
-import { createRequire } from 'node:module'
 import { FailureCode } from '@berth/shared/wire'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { RepositoryFixture } from '../fixtures/forge/repository.ts'
+import { findings } from '../fixtures/people/axe.ts'
 import { Chromium, type Visitor } from '../fixtures/people/chromium.ts'
 import { PASSWORD } from '../fixtures/people/people.ts'
 import { missing } from '../fixtures/platform/components.ts'
 import type { Script, ScriptedAttempt } from '../fixtures/platform/scripted-executor.ts'
 import { until } from '../fixtures/server/installation.ts'
 
-const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 const BOX = '[aria-label^="Log of"]'
 const SIZES = [
   [1_280, 800],
@@ -366,25 +364,18 @@ describe.skipIf(missing('chromium'))('the layout of the deployment page', () => 
 
   test('no finding of axe-core in either theme, with a dialog open as well', async () => {
     const id = await play(fail)
-    const found = async (): Promise<string[]> => {
-      await v.page.evaluate(`${axe}; undefined`)
-      const { violations } = (await v.page.evaluate(
-        `axe.run(document, { resultTypes: ['violations'] })`,
-      )) as { violations: { id: string; nodes: { html: string }[] }[] }
-      return violations.map((f) => `${f.id}: ${f.nodes.map((n) => n.html).join(' | ')}`)
-    }
     for (const colorScheme of ['light', 'dark'] as const) {
       await v.page.emulateMedia({ colorScheme })
       await v.goto(`/tasks/${id}#L401`)
       await seen(401)
-      expect(await found()).toEqual([])
+      expect(await findings(v.page)).toEqual([])
       await v.button('Redeploy').click()
       await v.page.getByRole('dialog').getByLabel('Another commit').check()
       await v.page
         .getByRole('dialog')
         .getByRole('radio', { name: /Change the cart/ })
         .waitFor()
-      expect(await found()).toEqual([])
+      expect(await findings(v.page)).toEqual([])
       await v.page.keyboard.press('Escape')
     }
     await v.page.emulateMedia({ colorScheme: 'light' })

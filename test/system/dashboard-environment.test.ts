@@ -1,20 +1,18 @@
 // The page of an environment in a real browser: its address, actions, services, deployments and metrics; its settings with
 // one "Save changes"; on a phone; and without a violation of accessibility in both themes.
 
-import { readFileSync } from 'node:fs'
-import { createRequire } from 'node:module'
 import { HostUsageSchema } from '@berth/shared/wire'
 import { create } from '@bufbuild/protobuf'
 import { timestampFromMs } from '@bufbuild/protobuf/wkt'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { recordUsage } from '../../control-plane/src/app/servers/facts.ts'
+import { findings } from '../fixtures/people/axe.ts'
 import { Chromium, type Look, type Visitor } from '../fixtures/people/chromium.ts'
 import { PASSWORD } from '../fixtures/people/people.ts'
 import { missing } from '../fixtures/platform/components.ts'
 import { Platform } from '../fixtures/platform/platform.ts'
 
 const MINUTE = 60_000
-const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 
 describe.skipIf(missing('chromium'))('the page of an environment', () => {
   let chrome: Chromium
@@ -208,11 +206,7 @@ describe.skipIf(missing('chromium'))('the page of an environment', () => {
       for (const tab of ['', '/deployments', '/variables', '/actions', '/backups', '/settings']) {
         await goto(v, tab)
         await v.page.locator('[data-loading]').first().waitFor({ state: 'detached' })
-        await v.page.evaluate(`${AXE}; undefined`)
-        const found = (await v.page.evaluate(
-          'axe.run(document, { resultTypes: ["violations"] }).then((r) => r.violations.map((x) => x.id + ": " + x.nodes.map((n) => n.html).join(" ")))',
-        )) as string[]
-        expect(found, `${tab} ${theme}`).toEqual([])
+        expect(await findings(v.page), `${tab} ${theme}`).toEqual([])
         const wide = await v.page.evaluate(
           'Math.max(0, document.documentElement.scrollWidth - innerWidth)',
         )

@@ -1,7 +1,6 @@
 // The page of logs in a real browser: lines and requests with times, levels and colours, filters, the way back in time,
 // follow, download, and the states without lines.
 import { appendFileSync, mkdirSync, readFileSync } from 'node:fs'
-import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { RequestErrorCode } from '@berth/shared/wire'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -10,6 +9,7 @@ import { withHolders, writeHolders } from '../../agent/src/proxy/host-holders.ts
 import { edgePaths } from '../../agent/src/proxy/paths.ts'
 import { readTable, withRoutes, writeTable } from '../../agent/src/proxy/table.ts'
 import { ServiceLog } from '../../agent/src/service-logs/writer.ts'
+import { findings } from '../fixtures/people/axe.ts'
 import { Chromium, type Visitor } from '../fixtures/people/chromium.ts'
 import { PASSWORD } from '../fixtures/people/people.ts'
 import { missing } from '../fixtures/platform/components.ts'
@@ -18,7 +18,6 @@ import { Platform } from '../fixtures/platform/platform.ts'
 import { WireAgent } from '../fixtures/platform/wire-agent.ts'
 import { until } from '../fixtures/server/installation.ts'
 
-const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 const LINES = 3_000
 const BOX = 'section[aria-label="Output of the services"]'
 const FROM_END = `(() => { const b = document.querySelector('${BOX}'); return b.scrollHeight - b.scrollTop - b.clientHeight })()`
@@ -212,14 +211,7 @@ describe.skipIf(missing('chromium'))('the page of logs', { timeout: 120_000 }, (
         ).waitFor()
         for (const width of [390, 1_280]) {
           await w.page.setViewportSize({ width, height: 844 })
-          await w.page.evaluate(`${axe}; undefined`)
-          const { violations } = (await w.page.evaluate('axe.run(document)')) as {
-            violations: { id: string; nodes: { html: string }[] }[]
-          }
-          expect(
-            violations.map((f) => `${f.id} ${f.nodes[0]?.html}`),
-            `${query} ${theme}`,
-          ).toEqual([])
+          expect(await findings(w.page), `${query} ${theme}`).toEqual([])
           const over = 'Math.max(0, document.documentElement.scrollWidth - innerWidth)'
           expect(Number(await w.page.evaluate(over))).toBeLessThanOrEqual(0)
         }

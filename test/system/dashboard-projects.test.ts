@@ -1,10 +1,9 @@
 // Projects, servers and the first run in a real browser: errors at their fields, unknown addresses, unsaved changes,
 // one-time secrets, the list with what waits, the flow of a new project, settings and domains. Every page of this part is
 // free of axe-core's findings in both themes and fits a phone.
-import { readFileSync } from 'node:fs'
-import { createRequire } from 'node:module'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { RepositoryFixture } from '../fixtures/forge/repository.ts'
+import { findings } from '../fixtures/people/axe.ts'
 import { Chromium, type Visitor } from '../fixtures/people/chromium.ts'
 import {
   ADA,
@@ -17,20 +16,6 @@ import { Platform } from '../fixtures/platform/platform.ts'
 import { until } from '../fixtures/server/installation.ts'
 import { packageFolder } from '../fixtures/server/package-folder.ts'
 
-const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
-const TAGS = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']
-
-async function violations(v: Visitor): Promise<string[]> {
-  await v.page.evaluate(`${axe}; undefined`)
-  const options = JSON.stringify({ runOnly: { type: 'tag', values: TAGS } })
-  const found = (await v.page.evaluate(`axe.run(document, ${options})`)) as {
-    violations: { id: string; nodes: { html: string; failureSummary: string }[] }[]
-  }
-  return found.violations.map(
-    (one) => `${one.id}: ${one.nodes.map((n) => `${n.html} ${n.failureSummary}`).join(' | ')}`,
-  )
-}
-
 const settled = async (v: Visitor) => {
   await v.page.getByRole('heading', { level: 1 }).waitFor()
   await v.page.locator('[data-loading]').first().waitFor({ state: 'detached' })
@@ -42,7 +27,7 @@ async function inspect(v: Visitor, name: string): Promise<string[]> {
   const folder = process.env.BERTH_PICTURES
   for (const theme of ['light', 'dark'] as const) {
     await v.page.emulateMedia({ colorScheme: theme })
-    found.push(...(await violations(v)).map((one) => `${theme}: ${one}`))
+    found.push(...(await findings(v.page)).map((one) => `${theme}: ${one}`))
     for (const [width, height] of [
       [390, 844],
       [1_440, 900],

@@ -1,6 +1,7 @@
 // The tooltip itself: Base UI places it beside its element and closes it on Escape.
 import { Tooltip } from '@base-ui/react/tooltip'
 import css from './bubble.module.css'
+import { landmarkOf } from './landmark.ts'
 
 export interface Tip {
   anchor: HTMLElement
@@ -15,7 +16,7 @@ export default function Bubble({ tip, onClose }: { tip: Tip; onClose(): void }) 
         if (!isOpen) onClose()
       }}
     >
-      <Tooltip.Portal>
+      <Tooltip.Portal container={landmarkOf(tip.anchor)} className={css.portal ?? ''}>
         <Tooltip.Positioner
           anchor={tip.anchor}
           sideOffset={6}

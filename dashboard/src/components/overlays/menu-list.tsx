@@ -1,6 +1,14 @@
 // The list of a menu: roles, arrows, typing ahead, Escape and placing come from Base UI.
 import { Menu } from '@base-ui/react/menu'
-import { Children, isValidElement, type ReactElement, type ReactNode, type RefObject } from 'react'
+import {
+  Children,
+  isValidElement,
+  type ReactElement,
+  type ReactNode,
+  type RefObject,
+  useState,
+} from 'react'
+import { landmarkOf } from './landmark.ts'
 import css from './menu.module.css'
 import { MenuContext, type MenuParts } from './menu-parts.ts'
 
@@ -19,9 +27,10 @@ interface MenuListProps {
 
 export default function MenuList(props: MenuListProps) {
   const { anchor, label, isOpen, onOpenChange, children } = props
+  const [container] = useState(() => landmarkOf(anchor.current))
   return (
     <Menu.Root open={isOpen} onOpenChange={onOpenChange}>
-      <Menu.Portal>
+      <Menu.Portal container={container} className={css.portal ?? ''}>
         <Menu.Positioner
           anchor={anchor}
           align="start"

@@ -40,8 +40,14 @@ function Follow() {
 function List() {
   const { toasts } = Toast.useToastManager()
   return toasts.map((toast) => (
-    // its own role would be "dialog", which it is not: it holds no choice
-    <Toast.Root key={toast.id} toast={toast} role="group" className={css.toast ?? ''}>
+    <Toast.Root
+      key={toast.id}
+      toast={toast}
+      // its own role would be "dialog", which it is not: it holds no choice; only a dialog can be modal or not
+      role="group"
+      render={({ 'aria-modal': _, ...props }) => <div {...props} />}
+      className={css.toast ?? ''}
+    >
       <Toast.Title render={<p />} className={css.text ?? ''} />
       {/* always shown, so always in the tree of readers */}
       <Toast.Close className={css.close ?? ''} aria-label="Dismiss" aria-hidden={false}>

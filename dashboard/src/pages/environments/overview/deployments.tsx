@@ -110,7 +110,16 @@ export function LastFailure({ environment: e }: { environment: Environment }) {
               {h.message}
             </Note>
           ))}
-        {d.output && !isFixed && <pre className={css.output}>{d.output}</pre>}
+        {d.output && !isFixed && (
+          <section
+            className={css.output}
+            aria-label={`Output of deployment ${d.task.id}`}
+            // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, so the keyboard has to reach it
+            tabIndex={0}
+          >
+            <pre>{d.output}</pre>
+          </section>
+        )}
         <p className="row">
           {/* opens the task at the line that shows the error */}
           <Link to="/tasks/$id" params={{ id: String(d.task.id) }}>
