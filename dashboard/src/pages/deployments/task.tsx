@@ -54,7 +54,12 @@ export function TaskPage() {
   useFavicon(task.data?.status)
   if (id === 0) return <NotFound />
   return (
-    <Loaded query={task} what="The deployment" missing={<NotFound />}>
+    <Loaded
+      query={task}
+      what="The deployment"
+      missing={<NotFound />}
+      frame={(state) => (task.isError ? <Page title="Deployment">{state}</Page> : state)}
+    >
       {(t) => <Full key={t.id} task={t} session={session} />}
     </Loaded>
   )

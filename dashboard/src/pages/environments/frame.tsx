@@ -25,7 +25,12 @@ export function EnvironmentFrame({ tab, children }: FrameProps) {
   const id = useId()
   const environment = useEnvironment(id)
   return (
-    <Loaded query={environment} what="The environment" missing={<NotFound />}>
+    <Loaded
+      query={environment}
+      what="The environment"
+      missing={<NotFound />}
+      frame={(state) => (environment.isError ? <Page title="Environment">{state}</Page> : state)}
+    >
       {(e) => <Full environment={e} tab={tab} content={children(e)} />}
     </Loaded>
   )
