@@ -115,7 +115,7 @@ describe.skipIf(missing('chromium'))('projects in a browser', () => {
     test('projects are searched, and the page says what waits and what was deployed', async () => {
       await v.goto('/')
       const waiting = v.page.getByRole('region').or(v.page.locator('section'))
-      await waiting.filter({ hasText: 'Waits for you' }).first().waitFor()
+      await waiting.filter({ hasText: 'Needs attention' }).first().waitFor()
       await v.text('Deployment failed').first().waitFor()
       await v
         .text(/needs approval/)

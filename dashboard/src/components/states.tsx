@@ -99,6 +99,14 @@ export function Note({ kind = 'info', children }: { kind?: NoteKind; children: R
   )
 }
 
+/** A message of the server or the agent; text between backticks is code. */
+export function Message({ of }: { of: string }) {
+  return of.split('`').map((part, n) =>
+    // biome-ignore lint/suspicious/noArrayIndexKey: parts of one text
+    n % 2 === 1 ? <code key={n}>{part}</code> : <span key={n}>{part}</span>,
+  )
+}
+
 interface Answer<T> {
   data: T | undefined
   error: unknown

@@ -1,6 +1,9 @@
-// A table whose rows become cards on a narrow screen; each cell then shows its column's name.
+// A table. On a narrow screen a row has two lines: its first cell with what can be done, then the other cells.
 import type { ReactNode } from 'react'
 import css from './table.module.css'
+
+/** Columns of buttons, which need no visible name. */
+const DOINGS = new Set(['Change', 'More', 'Replay', 'Choose', 'Download'])
 
 interface TableProps {
   label: string
@@ -16,7 +19,7 @@ export function Table({ label, head, children }: TableProps) {
           <tr>
             {head.map((name) => (
               <th key={name} scope="col">
-                {name}
+                {DOINGS.has(name) ? <span className="visually-hidden">{name}</span> : name}
               </th>
             ))}
           </tr>
@@ -32,9 +35,19 @@ export function Row({ children }: { children: ReactNode }) {
   return <tr data-row="">{children}</tr>
 }
 
-export function Cell({ of, children, end }: { of: string; children?: ReactNode; end?: boolean }) {
+interface CellProps {
+  /** The name of its column. */
+  of: string
+  children?: ReactNode
+  /** Holds what can be done with the row. */
+  end?: boolean
+  /** Says by itself what it is; a narrow screen shows the column's name of all others. */
+  plain?: boolean
+}
+
+export function Cell({ of, children, end, plain }: CellProps) {
   return (
-    <td data-of={of} className={end ? css.end : undefined}>
+    <td data-of={of} data-plain={plain} className={end ? css.end : undefined}>
       {children}
     </td>
   )

@@ -2,17 +2,20 @@
 import { Link } from '@tanstack/react-router'
 import { buttonClass } from '../components/button.tsx'
 import { Page } from '../components/page.tsx'
+import { useMe } from '../organization.ts'
 
 export function NotFound() {
+  const isSignedIn = useMe().data !== undefined
   return (
     <Page title="Not found" heading="Not found, or you don’t have access">
       <p className="muted">
-        The address may be wrong, or the page may belong to another organization of yours. Switch
-        organizations in the header, or ask an owner for access.
+        {isSignedIn
+          ? 'The address may be wrong, or the page may belong to another organization of yours. Switch organizations in the header, or ask an owner for access.'
+          : 'The address may be wrong, or you may have to sign in to see this page.'}
       </p>
       <div className="row">
         <Link to="/" className={buttonClass('plain')}>
-          All projects
+          {isSignedIn ? 'All projects' : 'Sign in'}
         </Link>
       </div>
     </Page>

@@ -48,8 +48,10 @@ export function ServiceFile() {
                       <Cell of="Key">
                         <code>{k.key}</code>
                       </Cell>
-                      <Cell of="Value">{k.value}</Cell>
-                      <Cell of="Meaning">
+                      <Cell of="Value" plain>
+                        {k.value}
+                      </Cell>
+                      <Cell of="Meaning" plain>
                         <span>
                           {k.description} <span className="muted">{k.fallback}</span>
                         </span>

@@ -5,7 +5,7 @@ import { Link } from '@tanstack/react-router'
 import { useState, useSyncExternalStore } from 'react'
 import { trpc } from '../../api.ts'
 import { Button } from '../../components/button.tsx'
-import { Note } from '../../components/states.tsx'
+import { Message, Note } from '../../components/states.tsx'
 import { Clock, Moment } from '../../components/time.tsx'
 import type { Environment, Task } from '../../data.ts'
 import { capital } from '../../format.ts'
@@ -129,7 +129,7 @@ function Failed({ task: t, environment: e, errorLine, session, jump }: OutcomePr
   const [isAll, showAll] = useState(false)
   const f = t.failure
   const phase = t.phases?.find((p) => p.name === f?.phase)
-  const where = [phase && capital(phase.title), f?.step_title].filter(Boolean)
+  const where = f?.step_title ?? (phase ? capital(phase.title) : 'Failed')
   const message = f?.message ?? 'It failed.'
   const isLong = message.length > LONG || message.includes('\n')
   const isSame = text === message
@@ -139,9 +139,13 @@ function Failed({ task: t, environment: e, errorLine, session, jump }: OutcomePr
       <div className={css.failed}>
         <div className="stack-small">
           <p className={isLong && !isAll ? css.headlineCut : css.headline}>
-            {where.length > 0 ? `${where.join(', ')}` : 'Failed'}
-            {f?.exit_code ? ` (exit code ${f.exit_code})` : ''}
-            {!isSame && `: ${message}`}
+            {where}
+            {f?.exit_code && !/\bexit/.test(message) ? ` (exit code ${f.exit_code})` : ''}
+            {!isSame && (
+              <>
+                : <Message of={message} />
+              </>
+            )}
           </p>
           {errorLine !== undefined && (text !== '' || !isGone) && (
             <pre className={css.error} title={text}>

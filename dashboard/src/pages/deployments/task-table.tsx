@@ -65,7 +65,7 @@ export function TaskTable({ label, tasks, names }: TableProps) {
               </Link>
             </Cell>
             {names && <Cell of="Environment">{nameIn(names, t.environment_id)}</Cell>}
-            <Cell of="Status">
+            <Cell of="Status" plain>
               <div className="stack-small">
                 <TaskStatus of={t.status} />
                 {outcome(t) && <span className={`muted small ${css.outcome}`}>{outcome(t)}</span>}

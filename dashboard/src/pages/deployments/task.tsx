@@ -65,7 +65,13 @@ export function TaskPage() {
   useFavicon(task.data?.status)
   if (id === 0) return <NotFound />
   return (
-    <Loaded query={task} also={parts} what="The deployment" missing={<NotFound />}>
+    <Loaded
+      query={task}
+      also={parts}
+      what="The deployment"
+      missing={<NotFound />}
+      frame={(state) => (task.isError ? <Page title="Deployment">{state}</Page> : state)}
+    >
       {(t) => <Full key={t.id} task={t} session={session} />}
     </Loaded>
   )

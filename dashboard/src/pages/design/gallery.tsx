@@ -283,7 +283,7 @@ function Data({ theme }: { theme: string }) {
                 <Cell of="Service">
                   <a href={`#${name}`}>{name}</a>
                 </Cell>
-                <Cell of="State">
+                <Cell of="State" plain>
                   <Status of={name === 'cron' ? 'failed' : 'running'} />
                 </Cell>
                 <Cell of="Memory">412 MB</Cell>

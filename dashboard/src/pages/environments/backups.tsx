@@ -63,7 +63,7 @@ function Backups({ environment: e }: { environment: Environment }) {
           ) : (
             <Table
               label="Backups"
-              head={['Backup', 'Status', 'Created', 'Size', 'Contains', 'Location', '']}
+              head={['Backup', 'Status', 'Created', 'Size', 'Contains', 'Location', 'Change']}
             >
               {backups.map((b) => (
                 <One key={b.id} backup={b} environment={e} onRestore={() => choose(b)} />
@@ -93,16 +93,22 @@ function One(props: { backup: Backup; environment: Environment; onRestore(): voi
           Backup {b.id}
         </Link>
       </Cell>
-      <Cell of="Status">
+      <Cell of="Status" plain>
         <Status of={state} word={word} />
       </Cell>
-      <Cell of="Created">
+      <Cell of="Created" plain>
         <Time at={b.created_at} /> by {b.triggered_by.name}
       </Cell>
-      <Cell of="Size">{b.status === 'complete' ? bytes(b.size_bytes) : ''}</Cell>
-      <Cell of="Contains">{b.parts.map((part) => part.name).join(', ')}</Cell>
-      <Cell of="Location">{b.location ?? e.server.name}</Cell>
-      <Cell of="">
+      <Cell of="Size" plain>
+        {b.status === 'complete' ? bytes(b.size_bytes) : ''}
+      </Cell>
+      <Cell of="Contains" plain>
+        {b.parts.map((part) => part.name).join(', ')}
+      </Cell>
+      <Cell of="Location" plain>
+        {b.location ?? e.server.name}
+      </Cell>
+      <Cell of="Change" end>
         {b.status === 'complete' && (
           <Button
             small

@@ -4,7 +4,7 @@ import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import { api, change, trpc } from '../../api.ts'
 import { Ask, useAct } from '../../components/act.tsx'
-import { Button, type ButtonKind } from '../../components/button.tsx'
+import { Button } from '../../components/button.tsx'
 import { FormError } from '../../components/forms/form.tsx'
 import { useShortcuts } from '../../components/shortcuts.ts'
 import { Note } from '../../components/states.tsx'
@@ -33,15 +33,7 @@ export function deployReason(e: Environment): string | undefined {
   return 'Your role doesn’t allow deploying.'
 }
 
-export function DeployButton({
-  environment: e,
-  label = 'Deploy',
-  kind = 'main',
-}: {
-  environment: Environment
-  label?: string
-  kind?: ButtonKind
-}) {
+export function DeployButton({ environment: e }: { environment: Environment }) {
   const { isBusy, problem, run } = useAct()
   const [isAsking, ask] = useState(false)
   const reason = deployReason(e)
@@ -55,13 +47,13 @@ export function DeployButton({
   return (
     <>
       <Button
-        kind={kind}
+        kind="main"
         busy={isBusy}
         reason={reason}
         reasonHidden
         onClick={() => void run(deploy, 'Deployment started.')}
       >
-        {label}
+        Deploy
       </Button>
       {problem && <FormError problem={problem} />}
       {isAsking && (
@@ -121,12 +113,7 @@ export function Changed({ environment: e }: { environment: Environment }) {
   const keys = list.filter((v) => v.changed_since_deployment).map((v) => v.key)
   return (
     <Note kind="warn">
-      <div className="row spread">
-        <span>
-          Variables changed since the last deployment{keys.length > 0 && `: ${keys.join(', ')}`}.
-        </span>
-        {!e.locked && <DeployButton environment={e} label="Deploy now" kind="plain" />}
-      </div>
+      Variables changed since the last deployment{keys.length > 0 && `: ${keys.join(', ')}`}.
     </Note>
   )
 }

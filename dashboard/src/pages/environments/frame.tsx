@@ -29,7 +29,13 @@ export function EnvironmentFrame({ tab, also = [], children }: FrameProps) {
   // a server that is away is noted above the tabs
   const parts = [useServers(), ...also]
   return (
-    <Loaded query={environment} also={parts} what="The environment" missing={<NotFound />}>
+    <Loaded
+      query={environment}
+      also={parts}
+      what="The environment"
+      missing={<NotFound />}
+      frame={(state) => (environment.isError ? <Page title="Environment">{state}</Page> : state)}
+    >
       {(e) => <Full environment={e} tab={tab} content={children(e)} />}
     </Loaded>
   )

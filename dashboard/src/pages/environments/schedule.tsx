@@ -82,7 +82,7 @@ function History({ environmentId, name }: { environmentId: number; name: string 
               </>
             )}
           </Cell>
-          <Cell of="Result">
+          <Cell of="Result" plain>
             {run.task_id !== null && run.task_status !== null ? (
               <Link to="/tasks/$id" params={{ id: String(run.task_id) }}>
                 <TaskStatus of={run.task_status} />
@@ -91,7 +91,9 @@ function History({ environmentId, name }: { environmentId: number; name: string 
               capital(run.outcome)
             )}
           </Cell>
-          <Cell of="Reason">{run.reason ?? ''}</Cell>
+          <Cell of="Reason" plain>
+            {run.reason ?? ''}
+          </Cell>
         </Row>
       ))}
     </Table>

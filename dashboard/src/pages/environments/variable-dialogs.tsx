@@ -169,15 +169,21 @@ export function VariableHistory({ query, older }: HistoryProps) {
         empty={<Empty title="No changes yet" />}
       >
         {(entries) => (
-          <Table label="History of variables" head={['When', 'By', 'Where', 'Change']}>
+          <Table label="History of variables" head={['When', 'By', 'Where', 'Keys']}>
             {entries.map((one) => (
               <Row key={one.id}>
                 <Cell of="When">
                   <Time at={one.at} />
                 </Cell>
-                <Cell of="By">{one.by.name ?? one.by.type}</Cell>
-                <Cell of="Where">{one.environment?.identifier ?? LEVELS[one.level]}</Cell>
-                <Cell of="Change">{wordsOf(one)}</Cell>
+                <Cell of="By" plain>
+                  {one.by.name ?? one.by.type}
+                </Cell>
+                <Cell of="Where" plain>
+                  {one.environment?.identifier ?? LEVELS[one.level]}
+                </Cell>
+                <Cell of="Keys" plain>
+                  {wordsOf(one)}
+                </Cell>
               </Row>
             ))}
           </Table>
@@ -191,8 +197,8 @@ const wordsOf = (one: Entry): string =>
   [
     ['set', one.set] as const,
     ['removed', one.unset] as const,
-    ['given to forks', one.forks_on] as const,
-    ['taken from forks', one.forks_off] as const,
+    ['shared with forks', one.forks_on] as const,
+    ['no longer shared with forks', one.forks_off] as const,
   ]
     .filter(([, keys]) => keys.length > 0)
     .map(([verb, keys]) => `${keys.join(', ')} ${verb}`)

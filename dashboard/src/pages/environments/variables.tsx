@@ -16,6 +16,7 @@ import { useId } from '../../params.ts'
 import { Changed } from './bits.tsx'
 import { EnvironmentFrame } from './frame.tsx'
 import { type Editing, LEVELS, VariableEditor, VariableHistory } from './variable-dialogs.tsx'
+import css from './variables.module.css'
 
 const HISTORY = 20
 const listOptions = (id: number) => trpc.variable.list.queryOptions({ environment_id: id })
@@ -33,7 +34,7 @@ export function EnvironmentVariables() {
           {e.pull_request?.from_fork && (
             <Note>
               This pull request comes from a fork. It gets its own variables and those that are
-              given to forks.
+              shared with forks.
             </Note>
           )}
           <Variables environment={e} />
@@ -74,19 +75,20 @@ function Variables({ environment: e }: { environment: Environment }) {
               </p>
             </Empty>
           ) : (
-            <Table label="Variables" head={['Key', 'From', 'Updated', 'By', 'State', 'Change']}>
-              {variables.map((v) => (
-                <VariableRow key={v.key} variable={v} edit={mayChange ? edit : undefined} />
-              ))}
-            </Table>
+            ORDER.map((level) => (
+              <OneLevel
+                key={level}
+                environment={e}
+                level={level}
+                variables={variables}
+                edit={mayChange ? edit : undefined}
+              />
+            ))
           )
         }
       </Loaded>
       <p className="muted">
-        Values cannot be shown, only replaced. Changes apply to the next deployment.{' '}
-        <Link to="/projects/$id/variables" params={{ id: String(e.project_id) }}>
-          Edit variables of the project
-        </Link>
+        Values cannot be shown, only replaced. Changes apply to the next deployment.
       </p>
       <p className="muted">
         System (always set):{' '}
@@ -105,40 +107,76 @@ function Variables({ environment: e }: { environment: Environment }) {
   )
 }
 
-interface RowProps {
-  variable: Variable
-  /** Undefined if the user may not change it. */
+/** The nearest level first: it wins. */
+const ORDER = ['environment', 'previews', 'manual', 'project'] as const
+type Level = Variable['level']
+
+interface LevelProps {
+  environment: Environment
+  level: Level
+  variables: readonly Variable[]
+  /** Undefined if the user may not change them. */
   edit: ((editing: Editing) => void) | undefined
 }
 
-function VariableRow({ variable: v, edit }: RowProps) {
+/** The keys of one level: those it gives, and those that a nearer level overrides. */
+function OneLevel({ environment: e, level, variables, edit }: LevelProps) {
+  const given = variables.filter((v) => v.level === level)
+  const overridden = variables.filter((v) => v.shadows.some((one) => one === level))
+  if (given.length + overridden.length === 0) return null
+  return (
+    <div className="stack-small">
+      <div className="row spread">
+        <h3>{LEVELS[level]}</h3>
+        {level !== 'environment' && (
+          <Link
+            to="/projects/$id/variables"
+            params={{ id: String(e.project_id) }}
+            className="small"
+            aria-label={`Edit ${LEVELS[level].toLowerCase()}`}
+          >
+            Edit
+          </Link>
+        )}
+      </div>
+      <Table
+        label={`Variables of ${LEVELS[level].toLowerCase()}`}
+        head={['Key', 'State', 'Updated', 'Change']}
+      >
+        {given.map((v) => (
+          <VariableRow key={v.key} variable={v} edit={edit} />
+        ))}
+        {overridden.map((v) => (
+          <Row key={v.key}>
+            <Cell of="Key">
+              <code className={css.overridden}>{v.key}</code>
+            </Cell>
+            <Cell of="State" plain>
+              <span className="muted">Overridden by {LEVELS[v.level].toLowerCase()}</span>
+            </Cell>
+            <Cell of="Updated" />
+            <Cell of="Change" end />
+          </Row>
+        ))}
+      </Table>
+    </div>
+  )
+}
+
+function VariableRow({ variable: v, edit }: { variable: Variable; edit: LevelProps['edit'] }) {
   const isOwn = v.level === 'environment'
   return (
     <Row>
       <Cell of="Key">
         <code>{v.key}</code>
       </Cell>
-      <Cell of="From">
+      <Cell of="State" plain>
+        <VariableState variable={v} />
+      </Cell>
+      <Cell of="Updated" plain>
         <span>
-          {LEVELS[v.level]}
-          {v.shadows.length > 0 && (
-            <span className="muted">
-              {' '}
-              (shadows {v.shadows.map((level) => LEVELS[level].toLowerCase()).join(', ')})
-            </span>
-          )}
+          <Time at={v.updated_at} /> by {v.updated_by.name}
         </span>
-      </Cell>
-      <Cell of="Updated">
-        <Time at={v.updated_at} />
-      </Cell>
-      <Cell of="By">{v.updated_by.name}</Cell>
-      <Cell of="State">
-        {v.changed_since_deployment ? (
-          <Status of="waiting" icon="dot" tone="warn" word="Not deployed yet" />
-        ) : (
-          ''
-        )}
       </Cell>
       <Cell of="Change" end>
         {edit && (
@@ -163,6 +201,18 @@ function VariableRow({ variable: v, edit }: RowProps) {
         )}
       </Cell>
     </Row>
+  )
+}
+
+function VariableState({ variable: v }: { variable: Variable }) {
+  const over = v.shadows.map((level) => LEVELS[level].toLowerCase()).join(', ')
+  return (
+    <span className="row">
+      {v.changed_since_deployment && (
+        <Status of="waiting" icon="dot" tone="warn" word="Not deployed yet" />
+      )}
+      {over && <span className="muted">Overrides {over}</span>}
+    </span>
   )
 }
 

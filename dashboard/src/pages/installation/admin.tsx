@@ -88,7 +88,7 @@ function Users() {
                   </div>
                 </Cell>
                 <Cell of="Organizations">{u.organization_count}</Cell>
-                <Cell of="State">
+                <Cell of="State" plain>
                   <span className="row">
                     {u.disabled ? <Status of="revoked" word="Disabled" /> : <Status of="active" />}
                     {u.is_platform_admin && <span className="muted">administrator</span>}
@@ -228,8 +228,10 @@ function Projects() {
             {list.map((p) => (
               <Row key={p.id}>
                 <Cell of="Name">{p.name}</Cell>
-                <Cell of="Organization">{p.organization.name}</Cell>
-                <Cell of="State">
+                <Cell of="Organization" plain>
+                  {p.organization.name}
+                </Cell>
+                <Cell of="State" plain>
                   <Status of={p.status} />
                 </Cell>
                 <Cell of="Environments">
@@ -266,10 +268,12 @@ function Authorities() {
             {authorities.map((a) => (
               <Row key={a.id}>
                 <Cell of="Signs">{a.kind === 'user' ? 'people' : 'servers'}</Cell>
-                <Cell of="Fingerprint">
+                <Cell of="Fingerprint" plain>
                   <code>{a.fingerprint}</code>
                 </Cell>
-                <Cell of="Phase">{PHASES[a.phase]}</Cell>
+                <Cell of="Phase" plain>
+                  {PHASES[a.phase]}
+                </Cell>
                 <Cell of="Waits for">{a.waits_for.map((s) => s.name).join(', ')}</Cell>
                 <Cell of="Created">
                   <Time at={a.created_at} />

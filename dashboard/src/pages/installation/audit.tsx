@@ -79,17 +79,19 @@ export function AuditTable({ entries }: { entries: readonly Entry[] }) {
           <Cell of="When">
             <Time at={e.at} />
           </Cell>
-          <Cell of="Who">{e.actor.name ?? e.actor.type}</Cell>
-          <Cell of="What">
+          <Cell of="Who" plain>
+            {e.actor.name ?? e.actor.type}
+          </Cell>
+          <Cell of="What" plain>
             <code className={css.verb}>{e.verb}</code>
           </Cell>
-          <Cell of="Thing">
+          <Cell of="Thing" plain>
             {e.subject.type} {e.subject.name ?? e.subject.id}
           </Cell>
-          <Cell of="Changes">
+          <Cell of="Changes" plain>
             <span className="muted small">{changesOf(e)}</span>
           </Cell>
-          <Cell of="From">
+          <Cell of="From" plain>
             <span className="muted small">{e.address}</span>
           </Cell>
         </Row>

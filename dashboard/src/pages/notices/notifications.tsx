@@ -259,7 +259,7 @@ function Ledger({ channel }: { channel: Channel }) {
               <Cell of="When">
                 <Time at={one.created_at} />
               </Cell>
-              <Cell of="What">
+              <Cell of="What" plain>
                 <div className="stack-small">
                   <span>
                     {one.task_id ? <a href={`/tasks/${one.task_id}`}>{one.title}</a> : one.title}
@@ -268,11 +268,11 @@ function Ledger({ channel }: { channel: Channel }) {
                   {one.recipient && <span className="muted small">{one.recipient}</span>}
                 </div>
               </Cell>
-              <Cell of="State">
+              <Cell of="State" plain>
                 <Status of={one.status} />
               </Cell>
               <Cell of="Tries">{one.tries}</Cell>
-              <Cell of="Result">
+              <Cell of="Result" plain>
                 <span className="small">
                   {one.error ?? [one.answer_status, one.answer].filter(Boolean).join(' ')}
                 </span>

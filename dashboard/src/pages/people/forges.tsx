@@ -47,7 +47,9 @@ export function Forges({
                       {one.error && <Note kind="bad">{one.error}</Note>}
                     </span>
                   </Cell>
-                  <Cell of="Account">{one.account || 'Unknown'}</Cell>
+                  <Cell of="Account" plain>
+                    {one.account || 'Unknown'}
+                  </Cell>
                   <Cell of="Projects">{one.project_count}</Cell>
                   <Cell of="Connected">
                     <span>

@@ -80,7 +80,7 @@ function List({ organization, mayWrite }: { organization: Membership; mayWrite: 
                     <span className="muted small">{m.user.email}</span>
                   </div>
                 </Cell>
-                <Cell of="Role">
+                <Cell of="Role" plain>
                   {mayWrite ? (
                     <RoleSelect
                       organization={organization}
@@ -231,8 +231,10 @@ function Invitations({ organization }: { organization: Membership }) {
           return (
             <Row key={i.id}>
               <Cell of="E-mail">{i.email}</Cell>
-              <Cell of="Role">{i.role}</Cell>
-              <Cell of="State">
+              <Cell of="Role" plain>
+                {i.role}
+              </Cell>
+              <Cell of="State" plain>
                 <Status of={i.status} />
               </Cell>
               <Cell of="Expires">

@@ -153,14 +153,18 @@ function Checks({ found }: { found: Found }) {
     <Table label="Checks of the forge" head={['What', 'State', 'Found']}>
       {found.checks.map((check) => (
         <Row key={check.name}>
-          <Cell of="What">{CHECKS[check.name]}</Cell>
-          <Cell of="State">
+          <Cell of="What" plain>
+            {CHECKS[check.name]}
+          </Cell>
+          <Cell of="State" plain>
             <Status
               of={LOOKS[check.status]}
               {...(check.status === 'ok' ? { word: 'Works' } : {})}
             />
           </Cell>
-          <Cell of="Found">{check.message}</Cell>
+          <Cell of="Found" plain>
+            {check.message}
+          </Cell>
         </Row>
       ))}
     </Table>

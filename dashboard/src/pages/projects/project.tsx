@@ -109,24 +109,24 @@ function EnvironmentRow({ environment: e }: { environment: Environment }) {
           )}
         </div>
       </Cell>
-      <Cell of="Kind">
+      <Cell of="Kind" plain>
         {e.pull_request ? <a href={e.pull_request.url}>PR #{e.pull_request.number}</a> : 'Manual'}
       </Cell>
-      <Cell of="Status">
+      <Cell of="Status" plain>
         <div className="stack-small">
           <Status of={e.status} />
           {e.status_reason && <span className="muted small">{e.status_reason}</span>}
         </div>
       </Cell>
-      <Cell of="Version">
+      <Cell of="Version" plain>
         <span>
           {e.branch} <code>{short(e.commit_sha ?? e.target_sha)}</code>
         </span>
       </Cell>
-      <Cell of="Deployed">
+      <Cell of="Deployed" plain>
         <Progress environment={e} />
       </Cell>
-      <Cell of="Address">
+      <Cell of="Address" plain>
         {e.url && e.commit_sha ? (
           <a href={e.url} rel="noreferrer" className={css.visit}>
             Visit <Icon name="out" size={12} />
@@ -160,7 +160,7 @@ function Progress({ environment: e }: { environment: Environment }) {
       </Link>
     )
   }
-  return e.deployed ? <Time at={e.deployed.at} /> : <>Never</>
+  return e.deployed ? <Time at={e.deployed.at} /> : <>Never deployed</>
 }
 
 function RowMenu({ environment: e }: { environment: Environment }) {

@@ -32,9 +32,13 @@ export function Registries({ owner, reason }: { owner: Owner; reason: string | u
               {registries.map((r) => (
                 <Row key={`${r.from} ${r.host}`}>
                   <Cell of="Registry">{r.host}</Cell>
-                  <Cell of="User name">{r.username}</Cell>
-                  <Cell of="For">{r.from === 'project' ? 'This project' : 'All projects'}</Cell>
-                  <Cell of="Updated">
+                  <Cell of="User name" plain>
+                    {r.username}
+                  </Cell>
+                  <Cell of="For" plain>
+                    {r.from === 'project' ? 'This project' : 'All projects'}
+                  </Cell>
+                  <Cell of="Updated" plain>
                     <span>
                       <Time at={r.updated_at} /> by {r.updated_by.name}
                     </span>

@@ -49,7 +49,7 @@ function Levels({ project: p }: { project: Project }) {
       <p className="muted">
         The nearest level wins: an environment’s own variables, then those of its kind, then those
         of the project. Values cannot be shown, only replaced. Environments of forks get a key only
-        if it is marked for them.
+        if it is shared with them.
       </p>
       <Loaded query={query} what="Variables">
         {({ variables }) => (
@@ -104,14 +104,14 @@ function OneLevel({ project: p, level, variables }: LevelProps) {
       ) : (
         <Table
           label={`Variables of ${LEVELS[level]}`}
-          head={['Key', 'Shadowed in', 'Forks', 'Updated', 'Change']}
+          head={['Key', 'Overridden in', 'Forks', 'Updated', 'Change']}
         >
           {variables.map((v) => (
             <Row key={v.key}>
               <Cell of="Key">
                 <code>{v.key}</code>
               </Cell>
-              <Cell of="Shadowed in">
+              <Cell of="Overridden in">
                 {v.shadowed_by
                   .map((by) => by.environment?.identifier ?? LEVELS[by.level].toLowerCase())
                   .join(', ')}
@@ -119,7 +119,7 @@ function OneLevel({ project: p, level, variables }: LevelProps) {
               <Cell of="Forks">
                 <Forks project={p} variable={v} mayChange={mayChange} />
               </Cell>
-              <Cell of="Updated">
+              <Cell of="Updated" plain>
                 <span>
                   <Time at={v.updated_at} /> by {v.updated_by.name}
                 </span>
@@ -166,15 +166,16 @@ interface ForksProps {
 }
 
 function Forks({ project, variable: v, mayChange }: ForksProps) {
-  if (v.level === 'manual') return <span className="muted">never</span>
-  const word = v.forks ? 'also for forks' : 'not for forks'
+  if (v.level === 'manual') return <span className="muted">Never shared</span>
+  const word = v.forks ? 'Shared' : 'Not shared'
   if (!mayChange) return <span>{word}</span>
   return (
     <span className="row">
       {word}
       <ActButton
         small
-        label={v.forks ? `Take away ${v.key} from forks` : `Give ${v.key} to forks`}
+        kind="quiet"
+        label={v.forks ? `Stop sharing ${v.key} with forks` : `Share ${v.key} with forks`}
         act={() =>
           change(
             api.variable.changeLevel.mutate({
@@ -186,7 +187,7 @@ function Forks({ project, variable: v, mayChange }: ForksProps) {
         }
         done={v.forks ? 'Forks no longer get it.' : 'Forks get it too.'}
       >
-        {v.forks ? 'Take away' : 'Give'}
+        {v.forks ? 'Stop sharing' : 'Share'}
       </ActButton>
     </span>
   )

@@ -185,20 +185,20 @@ function Deliveries({ id }: { id: number }) {
                 <Cell of="When">
                   <Time at={d.received_at} />
                 </Cell>
-                <Cell of="Event">
+                <Cell of="Event" plain>
                   {d.event}
                   {d.replay_of !== null && <span className="muted small"> (replay)</span>}
                 </Cell>
-                <Cell of="Ref">
+                <Cell of="Ref" plain>
                   <span>
                     {d.pull_request_number !== null ? `#${d.pull_request_number}` : d.branch}{' '}
                     <code>{short(d.sha)}</code>
                   </span>
                 </Cell>
-                <Cell of="Outcome">
+                <Cell of="Outcome" plain>
                   <Status of={d.outcome} />
                 </Cell>
-                <Cell of="Rule">
+                <Cell of="Rule" plain>
                   <div className="stack-small">
                     <code>{d.rule}</code>
                     <span className="muted small">{d.reason ?? d.error}</span>

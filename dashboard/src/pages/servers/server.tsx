@@ -198,8 +198,10 @@ function Parts({ server: s }: { server: Server }) {
         {s.parts.map((part) => (
           <Row key={part.name}>
             <Cell of="Part">{part.name}</Cell>
-            <Cell of="Version">{part.version ?? ''}</Cell>
-            <Cell of="State">
+            <Cell of="Version" plain>
+              {part.version ?? ''}
+            </Cell>
+            <Cell of="State" plain>
               <div className="stack-small">
                 {part.reason ? (
                   <Status
@@ -245,8 +247,10 @@ function Certificates({ id }: { id: number }) {
               {certificates.map((c) => (
                 <Row key={c.serial}>
                   <Cell of="Holder">{c.holder.name}</Cell>
-                  <Cell of="For">{c.grant.can.join(', ')}</Cell>
-                  <Cell of="State">
+                  <Cell of="For" plain>
+                    {c.grant.can.join(', ')}
+                  </Cell>
+                  <Cell of="State" plain>
                     <Status of={c.status} />
                   </Cell>
                   <Cell of="Issued">

@@ -73,7 +73,7 @@ export function Servers() {
 function ServerRow({ server: s }: { server: Server }) {
   return (
     <Row>
-      <Cell of="Server">
+      <Cell of="Server" plain>
         <div className="stack-small">
           <Link to="/servers/$id" params={{ id: String(s.id) }}>
             {s.name}
@@ -82,16 +82,16 @@ function ServerRow({ server: s }: { server: Server }) {
           {s.shared_by && <span className="muted small">shared by {s.shared_by.name}</span>}
         </div>
       </Cell>
-      <Cell of="State">
+      <Cell of="State" plain>
         <ServerState server={s} />
       </Cell>
       <Cell of="Agent">
         <AgentVersion server={s} />
       </Cell>
-      <Cell of="Machine">
+      <Cell of="Machine" plain>
         {s.facts ? `${count(s.facts.cpus, 'CPU')}, ${bytes(s.facts.memory_bytes)}` : ''}
       </Cell>
-      <Cell of="Disk">
+      <Cell of="Disk" plain>
         {s.facts ? `${bytes(s.facts.disk_free_bytes)} of ${bytes(s.facts.disk_bytes)} free` : ''}
       </Cell>
       <Cell of="Environments">{s.environment_count}</Cell>

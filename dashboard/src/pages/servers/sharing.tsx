@@ -22,7 +22,9 @@ export function Sharing({ server: s }: { server: Server }) {
         <Table label="Shared with" head={['Organization', 'Slug', 'Change']}>
           {s.shared_with.map(({ id, name, slug }) => (
             <Row key={id}>
-              <Cell of="Organization">{name}</Cell>
+              <Cell of="Organization" plain>
+                {name}
+              </Cell>
               <Cell of="Slug">{slug}</Cell>
               <Cell of="Change" end>
                 {mayWrite && (

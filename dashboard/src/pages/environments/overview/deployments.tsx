@@ -4,7 +4,7 @@ import { Link } from '@tanstack/react-router'
 import { trpc } from '../../../api.ts'
 import { type Bar, Bars } from '../../../components/charts/bars.tsx'
 import { Section } from '../../../components/page.tsx'
-import { Note } from '../../../components/states.tsx'
+import { Message, Note } from '../../../components/states.tsx'
 import { Status, TaskStatus } from '../../../components/status.tsx'
 import { Clock, Time } from '../../../components/time.tsx'
 import type { Environment, Task } from '../../../data.ts'
@@ -102,7 +102,7 @@ export function LastFailure({ environment: e }: { environment: Environment }) {
             word={`Deployment ${d.task.id}`}
             {...(isFixed ? { tone: 'none' as const } : {})}
           />{' '}
-          {d.failure.step_title}: {d.failure.message}
+          {d.failure.step_title}: <Message of={d.failure.message} />
         </p>
         {!isFixed &&
           d.hints.map((h) => (

@@ -42,7 +42,9 @@ export function Sessions() {
                     </span>
                   </div>
                 </Cell>
-                <Cell of="Address">{s.address ?? ''}</Cell>
+                <Cell of="Address" plain>
+                  {s.address ?? ''}
+                </Cell>
                 <Cell of="Signed in">
                   <Time at={s.started_at} />
                 </Cell>

@@ -60,7 +60,9 @@ export function TokenList() {
                     </span>
                   </div>
                 </Cell>
-                <Cell of="Scopes">{t.scopes.join(', ')}</Cell>
+                <Cell of="Scopes" plain>
+                  {t.scopes.join(', ')}
+                </Cell>
                 <Cell of="Created">
                   <Time at={t.created_at} />
                 </Cell>

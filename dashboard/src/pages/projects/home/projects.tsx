@@ -118,7 +118,7 @@ function List({ projects, servers, environments }: ListProps) {
   const [typed, type] = useState('')
   if (projects.length === 0) {
     return (
-      <div className={css.main}>
+      <div className={css.whole}>
         <Empty title="No projects yet.">
           <p>A project is a repository with a domain and a server.</p>
         </Empty>

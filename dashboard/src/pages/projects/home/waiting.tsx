@@ -15,7 +15,7 @@ export function WaitsForYou(known: Known) {
   if (items.length === 0) return null
   const shown = isOpen ? items : items.slice(0, SHOWN)
   return (
-    <Section title="Waits for you" isBare>
+    <Section title="Needs attention" isBare>
       <ul className={css.items}>
         {shown.map((item) => (
           <li key={item.key}>

@@ -62,7 +62,7 @@ function Found({ preview, file }: { preview: Preview; file: NonNullable<Preview[
           {file.services.map((s) => (
             <Row key={`${s.recipe} ${s.name}`}>
               <Cell of="Service">{s.name}</Cell>
-              <Cell of="From">
+              <Cell of="From" plain>
                 <code>{s.from}</code>
               </Cell>
               <Cell of="Port">{s.port ?? 'none'}</Cell>

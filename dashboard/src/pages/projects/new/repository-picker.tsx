@@ -1,5 +1,6 @@
 // Chooses a repository from a connected forge, page by page. Choosing another forge or typing a search asks again.
 import { useQuery } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
 import { useEffect, useState } from 'react'
 import { api, trpc } from '../../../api.ts'
 import { useAct } from '../../../components/act.tsx'
@@ -27,7 +28,7 @@ interface Shown {
   next: string | null
 }
 
-/** Shows nothing while the organization has no connection. */
+/** Without a connection, says how to get one. */
 export function RepositoryPicker({
   organizationId,
   picked,
@@ -56,7 +57,16 @@ export function RepositoryPicker({
       const page = await api.forge.repositories.mutate(asked)
       show({ search: asked.search, list: [...before, ...page.repositories], next: page.next })
     })
-  if (connectionId === undefined) return null
+  if (connectionId === undefined) {
+    return (
+      data && (
+        <p className="muted">
+          No forge is connected. <Link to="/org/settings">Connect one</Link> to pick a repository
+          and have its key and webhook installed, or enter the repository below.
+        </p>
+      )
+    )
+  }
   return (
     <fieldset className="stack-small" aria-label="Choose a repository">
       <legend>Choose a repository</legend>
@@ -105,7 +115,9 @@ export function RepositoryPicker({
                     <span className="muted small">{one.description}</span>
                   </span>
                 </Cell>
-                <Cell of="Project">{one.project_ids.length > 0 ? 'Has one already' : ''}</Cell>
+                <Cell of="Project" plain>
+                  {one.project_ids.length > 0 ? 'Has one already' : ''}
+                </Cell>
                 <Cell of="Choose" end>
                   <Button
                     small

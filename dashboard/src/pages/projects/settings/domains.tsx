@@ -130,7 +130,7 @@ function NameRow({ domain: d }: { domain: Domain }) {
           {check?.advice && <span className="small">{check.advice}</span>}
         </div>
       </Cell>
-      <Cell of="DNS">
+      <Cell of="DNS" plain>
         {check ? <State of={DNS[check.dns]} /> : <span className="muted">Not checked yet</span>}
       </Cell>
       <Cell of="Certificate">

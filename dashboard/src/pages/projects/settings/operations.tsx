@@ -49,7 +49,7 @@ export function UsageOf({ project: p }: { project: Project }) {
                     <Cell of="Environment">
                       <EnvironmentLink environment={e} tab="" />
                     </Cell>
-                    <Cell of="Server">
+                    <Cell of="Server" plain>
                       <Link to="/servers/$id" params={{ id: String(e.server.id) }}>
                         {e.server.name}
                       </Link>
@@ -100,8 +100,10 @@ export function SchedulesOf({ project: p }: { project: Project }) {
                   <Cell of="Environment">
                     <EnvironmentLink environment={e} tab="/actions" />
                   </Cell>
-                  <Cell of="Action">{action.title}</Cell>
-                  <Cell of="Schedule">
+                  <Cell of="Action" plain>
+                    {action.title}
+                  </Cell>
+                  <Cell of="Schedule" plain>
                     <span>
                       <code>{s.cron}</code> <span className="muted">{s.timezone}</span>
                     </span>
@@ -167,7 +169,9 @@ function BackupRow({ environment: e }: { environment: Environment }) {
       <Cell of="Newest backup">
         {newest ? <Time at={newest.created_at} /> : query.isPending ? '' : 'never'}
       </Cell>
-      <Cell of="State">{newest && <Status {...LOOKS[newest.status]} />}</Cell>
+      <Cell of="State" plain>
+        {newest && <Status {...LOOKS[newest.status]} />}
+      </Cell>
     </Row>
   )
 }
