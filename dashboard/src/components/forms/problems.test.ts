@@ -69,3 +69,13 @@ test('no message is lost, and none appears twice', () => {
     ),
   ).toEqual([{ c: 'Must be an id. Choose a server.', e: 'Must not be empty.' }, ['X is odd.']])
 })
+
+test('a field takes the messages of other names that it stands for', () => {
+  const key = { id: 'k', name: 'key', label: 'Key', also: ['set'] }
+  const found = placeProblems(problem([{ field: 'set.1 BAD', message: 'set.1 BAD: is odd.' }]), [
+    ...FIELDS,
+    key,
+  ])
+  expect([...found.atFields]).toEqual([['k', 'Is odd.']])
+  expect(found.atTop).toEqual([])
+})

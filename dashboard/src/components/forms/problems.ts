@@ -8,6 +8,8 @@ export interface FormField {
   id: string
   name: string
   label: string
+  /** Other fields of the API whose messages belong to it. */
+  also?: readonly string[]
 }
 
 export interface Placed {
@@ -55,7 +57,7 @@ export function placeProblems(problem: Problem, fields: readonly FormField[]): P
   for (const one of problem.fields) {
     const owner =
       fields.find(({ name }) => name === one.field) ??
-      fields.find(({ name }) => isFor(one.field, name))
+      fields.find(({ name, also = [] }) => [name, ...also].some((own) => isFor(one.field, own)))
     const said = say(one, owner?.label)
     if (!owner) {
       if (!atTop.includes(said)) atTop.push(said)
