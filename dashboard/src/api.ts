@@ -54,6 +54,9 @@ export const queryClient = new QueryClient({
       staleTime: 1_000, // two parts of one page share an answer; everything older is refetched
       retry: (failures, error) => (problemOf(error).status ?? 503) >= 502 && failures < 2,
       retryDelay: 400,
+      // a browser's word about its connection is often wrong: a request shows it, and the page says so
+      networkMode: 'always',
+      refetchOnReconnect: true,
     },
     mutations: { retry: false },
   },

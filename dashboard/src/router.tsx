@@ -10,6 +10,7 @@ import {
 } from '@tanstack/react-router'
 import { type ReactNode, useEffect } from 'react'
 import { problemOf } from './api.ts'
+import { loadPage } from './components/loading/on-demand.tsx'
 import { Page } from './components/page.tsx'
 import { Redirect } from './components/redirect.tsx'
 import { ErrorState, Skeleton } from './components/states.tsx'
@@ -54,8 +55,7 @@ const mustEnrol = (me: Me): boolean =>
 const inside = createRoute({ getParentRoute: () => root, id: 'inside', component: Inside })
 
 type Load = () => Promise<object>
-const lazy = (load: Load, name: string) =>
-  lazyRouteComponent(load as () => Promise<Record<string, React.ComponentType>>, name)
+const lazy = (load: Load, name: string) => lazyRouteComponent(() => loadPage(load, name), name)
 const options = (path: string, load: Load, name: string) => ({
   path,
   component: lazy(load, name),
@@ -147,6 +147,9 @@ const tree = root.addChildren([
 export const router = createRouter({
   routeTree: tree,
   defaultNotFoundComponent: NotFound,
+  defaultErrorComponent: ({ error, reset }) => (
+    <ErrorState what="This page" error={error} again={reset} />
+  ),
   defaultPendingMs: 150,
   scrollRestoration: true,
 })

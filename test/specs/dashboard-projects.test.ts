@@ -203,12 +203,23 @@ describe('an unknown address', () => {
     return [answer.status, answer.headers.get('content-type')?.split(';')[0]]
   }
 
-  test.each(['/nowhere', '/docs/errors/nope', '/docs/nowhere', '/downloads/used', '/x/y?z=1'])(
-    'is a page for a person: %s',
-    async (path) => {
-      expect(await open(path, HTML)).toEqual([404, 'text/html'])
-    },
-  )
+  test.each([
+    '/nowhere',
+    '/docs/errors/nope',
+    '/docs/nowhere',
+    '/downloads/used',
+    '/x/y?z=1',
+    '/api',
+    '/api/nowhere',
+    '/api/environments/1/logs',
+    '/trpc2/x',
+    '/webhooks/none/x/y/z',
+    '/assets/none.js',
+    '/schemas/none.json',
+    '/.well-known/none',
+  ])('is a page for a person: %s', async (path) => {
+    expect(await open(path, HTML)).toEqual([404, 'text/html'])
+  })
 
   test.each(['/api/nowhere', '/trpc2/x', '/webhooks/none/x', '/assets/none.js', '/nowhere'])(
     'is JSON for a program: %s',
@@ -217,9 +228,11 @@ describe('an unknown address', () => {
     },
   )
 
-  test('stays JSON below /api, whatever is accepted, and for changes', async () => {
-    expect(await open('/api/nowhere', HTML)).toEqual([404, 'application/problem+json'])
-    expect((await open('/nowhere', HTML, 'POST'))[0]).toBe(404)
+  test('stays JSON for changes, and for addresses that exist', async () => {
+    expect(await open('/nowhere', HTML, 'POST')).toEqual([404, 'application/problem+json'])
+    expect(await open('/api/nowhere', HTML, 'POST')).toEqual([404, 'application/problem+json'])
+    expect(await open('/api/projects/999999', HTML)).toEqual([401, 'application/problem+json'])
+    expect((await open('/api/invitations/accept', HTML))[0]).toBe(405)
   })
 
   test('the pages of errors are listed, and each is linked', async () => {

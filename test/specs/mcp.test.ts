@@ -383,7 +383,7 @@ describe('deploy_environment', () => {
     await p.cp.call('POST', `/api/tasks/${tasks.body[0]?.id}/cancel`)
     const reported = await call
     expect([reported.isError, reported.data.outcome]).toEqual([true, 'canceled'])
-    expect(reported.text).toContain('was canceled: canceled by a person')
+    expect(reported.text).toContain('was canceled: canceled by Ada')
   })
 
   test('dry_run changes nothing; a plan_hash refuses when the world has moved, and says what', async () => {

@@ -11,7 +11,8 @@ it.each([
   [{ cancel_reason: 'superseded', superseded_by: 815 }, 'superseded by task 815'],
   [{ cancel_reason: 'superseded', superseded_by: null }, 'superseded by a newer deployment'],
   [{ cancel_reason: 'environment_removed' }, 'the environment was removed'],
-  [{ cancel_reason: 'user' }, 'canceled by a person'],
+  [{ cancel_reason: 'user', canceled_by: 'Ada' }, 'canceled by Ada'],
+  [{ cancel_reason: 'user', canceled_by: null }, 'canceled by a user'],
 ])('%j: %s', (more, text) => expect(cancelReason(task('canceled', more))).toBe(text))
 
 it.each([

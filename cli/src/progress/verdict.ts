@@ -42,7 +42,8 @@ export function cancelReason(task: Task): string {
       : `superseded by task ${task.superseded_by}`
   }
   if (task.cancel_reason === 'environment_removed') return 'the environment was removed'
-  return 'canceled by a person'
+  // a control plane of before does not name the user
+  return task.canceled_by === null ? 'canceled by a user' : `canceled by ${task.canceled_by}`
 }
 
 /** 'in "Build image web" (exit code 1)' */

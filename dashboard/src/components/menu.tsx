@@ -1,21 +1,16 @@
 // A menu. The button is ours and is there from the start; the list comes from the component library, which is loaded
 // when the pointer or the focus reaches the button.
 import { Link } from '@tanstack/react-router'
-import {
-  type KeyboardEvent,
-  lazy,
-  type ReactNode,
-  Suspense,
-  useContext,
-  useRef,
-  useState,
-} from 'react'
+import { type KeyboardEvent, type ReactNode, useContext, useRef, useState } from 'react'
 import { type ButtonKind, buttonClass } from './button.tsx'
+import { onDemand } from './loading/on-demand.tsx'
 import css from './overlays/menu.module.css'
 import { MenuContext } from './overlays/menu-parts.ts'
 
 const load = () => import('./overlays/menu-list.tsx')
-const MenuList = lazy(load)
+/** Ahead of the press; a failure is told when the menu opens. */
+const warm = () => void load().catch(() => undefined)
+const MenuList = onDemand(load)
 
 interface MenuProps {
   label: string
@@ -48,19 +43,17 @@ export function Menu({ label, face, kind = 'quiet', small, children }: MenuProps
         aria-haspopup="menu"
         aria-expanded={isOpen}
         className={buttonClass(kind, small)}
-        onPointerEnter={() => void load()}
-        onFocus={() => void load()}
+        onPointerEnter={warm}
+        onFocus={warm}
         onClick={() => open(!isOpen)}
         onKeyDown={onKeyDown}
       >
         {face ?? label}
       </button>
       {wasOpened && (
-        <Suspense fallback={null}>
-          <MenuList anchor={ref} isOpen={isOpen} onOpenChange={open} label={label}>
-            {children}
-          </MenuList>
-        </Suspense>
+        <MenuList anchor={ref} isOpen={isOpen} onOpenChange={open} label={label}>
+          {children}
+        </MenuList>
       )}
     </>
   )

@@ -1,9 +1,9 @@
 // Short notices of what just happened. Screen readers announce them, they disappear, and no error appears only here.
-import { lazy, Suspense } from 'react'
 import { useStore } from '../stores.ts'
+import { onDemand } from './loading/on-demand.tsx'
 import { said } from './overlays/notices.ts'
 
-const Toaster = lazy(() => import('./overlays/toaster.tsx'))
+const Toaster = onDemand(() => import('./overlays/toaster.tsx'), true)
 
 export function say(text: string): void {
   said.set({ text, n: said.get().n + 1 })
@@ -13,9 +13,5 @@ export function say(text: string): void {
 export function Toasts() {
   const { n } = useStore(said)
   if (n === 0) return null
-  return (
-    <Suspense fallback={null}>
-      <Toaster />
-    </Suspense>
-  )
+  return <Toaster />
 }

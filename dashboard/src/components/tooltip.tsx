@@ -1,9 +1,10 @@
 // One tooltip for the whole page. An element asks for it with `data-tip`; the name of a button stays its `aria-label`.
 // The component library is loaded when the first one is wanted.
-import { lazy, Suspense, useEffect, useState } from 'react'
+import { useEffect, useState } from 'react'
+import { onDemand } from './loading/on-demand.tsx'
 import type { Tip } from './overlays/bubble.tsx'
 
-const Bubble = lazy(() => import('./overlays/bubble.tsx'))
+const Bubble = onDemand(() => import('./overlays/bubble.tsx'), true)
 /** A pointer that only passes shows nothing. */
 const PATIENCE_MS = 350
 
@@ -47,9 +48,5 @@ function useTip(): [Tip | undefined, () => void] {
 export function Tooltips() {
   const [tip, hide] = useTip()
   if (!tip) return null
-  return (
-    <Suspense fallback={null}>
-      <Bubble tip={tip} onClose={hide} />
-    </Suspense>
-  )
+  return <Bubble tip={tip} onClose={hide} />
 }

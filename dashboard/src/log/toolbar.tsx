@@ -117,10 +117,12 @@ async function copyLines(store: LogStore, { from, to }: Lines): Promise<void> {
 
 const REFUSED = 'The browser did not allow it. Select the text and copy it.'
 
-/** The page with its lines and its search, as another user opens it. */
+/** The page with its phase, its lines and its search, as another user opens it. */
 function addressOf(query: string): string {
   const url = new URL(location.href)
+  const phase = url.searchParams.get('phase')
   url.search = ''
+  if (phase) url.searchParams.set('phase', phase)
   if (query !== '') url.searchParams.set('q', query)
   return url.href
 }

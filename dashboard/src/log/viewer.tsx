@@ -49,6 +49,8 @@ interface ViewerProps {
   isOpen: boolean
   /** Where the view begins if the address names no line. */
   start: number | undefined
+  /** The line that says what went wrong. */
+  error: number | undefined
   handle: RefObject<ViewerHandle | null>
 }
 
@@ -331,7 +333,7 @@ export function LogViewer(props: ViewerProps) {
         position={isFiltered ? index + 1 : n}
         isLinked={picked !== undefined && n >= picked.from && n <= picked.to}
         isCurrent={n === at && isMatch}
-        isWrong={n === props.start}
+        isWrong={n === props.error}
         found={isMatch ? search.query : ''}
         span={isMatch ? search.spans.get(n) : undefined}
         since={hasTimes ? (began ?? line?.t ?? 0) : undefined}

@@ -1,8 +1,10 @@
 // The frame around every page: organization, navigation, search, live indicator, account. It stays when a page fails.
 import { Link, Outlet, useNavigate } from '@tanstack/react-router'
-import { lazy, Suspense, useEffect, useState } from 'react'
+import { Suspense, useEffect, useState } from 'react'
 import { Avatar } from '../components/avatar.tsx'
+import { GuardsForms } from '../components/forms/guards.ts'
 import { Icon, type IconName } from '../components/icon.tsx'
+import { onDemand } from '../components/loading/on-demand.tsx'
 import { Menu, MenuButton, MenuLine, MenuLink, MenuNote } from '../components/menu.tsx'
 import { focusFilter, useShortcuts, walkRows } from '../components/shortcuts.ts'
 import { Skeleton } from '../components/states.tsx'
@@ -18,9 +20,9 @@ import { LiveBadge, LiveStrip } from './indicator.tsx'
 import css from './shell.module.css'
 import { signOut } from './sign-out.ts'
 
-const Palette = lazy(() => import('./palette.tsx'))
-const Help = lazy(() => import('./help.tsx'))
-const SessionEnded = lazy(() => import('./session-ended.tsx'))
+const Palette = onDemand(() => import('./palette.tsx'))
+const Help = onDemand(() => import('./help.tsx'))
+const SessionEnded = onDemand(() => import('./session-ended.tsx'))
 
 const isMac = navigator.platform.startsWith('Mac')
 
@@ -78,16 +80,16 @@ export function Shell({ me }: { me: Me }) {
       <LiveStrip />
       <main id="main">
         <Suspense fallback={<Skeleton />}>
-          <Outlet />
+          <GuardsForms value={true}>
+            <Outlet />
+          </GuardsForms>
         </Suspense>
       </main>
       <Toasts />
       <Tooltips />
-      <Suspense fallback={null}>
-        {open === 'palette' && <Palette onClose={() => setOpen(undefined)} />}
-        {open === 'help' && <Help onClose={() => setOpen(undefined)} />}
-        {isEnded && <SessionEnded email={me.email} />}
-      </Suspense>
+      {open === 'palette' && <Palette onClose={() => setOpen(undefined)} />}
+      {open === 'help' && <Help onClose={() => setOpen(undefined)} />}
+      {isEnded && <SessionEnded email={me.email} />}
     </>
   )
 }

@@ -209,10 +209,11 @@ describe('waiting', () => {
     expect(ended.code).toBe(3)
     expect(ended.stderr).toContain('task 813 canceled: superseded by task 815')
     expect(ended.stderr).toContain('Follow task 815 with:  berth deploy -p shop -e pr-42 --attach')
-    const second = await installation({ json: task('canceled', { cancel_reason: 'user' }) })
+    const byAda = task('canceled', { cancel_reason: 'user', canceled_by: 'Ada' })
+    const second = await installation({ json: byAda })
     const other = await berth([...ARGS, '--wait'], { env: second.env })
     expect(other.code).toBe(3)
-    expect(other.stderr).toContain('task 813 canceled: canceled by a person')
+    expect(other.stderr).toContain('task 813 canceled: canceled by Ada')
   })
 
   it('--timeout: 7, and the deployment goes on', async () => {

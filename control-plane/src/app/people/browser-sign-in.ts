@@ -171,6 +171,6 @@ export async function changePassword(
   const request = requestOf(ctx, '/change-password', browser, body)
   // wrong passwords count here as at sign-in
   const answer = await answerSignIn(ctx, email, request, browser)
-  if (!answer.ok) throw new AppError('sign_in_failed', 'The present password is wrong.')
+  if (!answer.ok) throw new AppError('sign_in_failed', 'The current password is wrong.')
   return answer.headers.getSetCookie()
 }

@@ -1,12 +1,13 @@
 // Values over time. The drawing is loaded on demand; its place is reserved, so that nothing moves when it arrives. A
 // table holds the same values for the keyboard and for readers.
-import { lazy, Suspense, useState } from 'react'
+import { useState } from 'react'
+import { onDemand } from '../loading/on-demand.tsx'
 import css from './charts.module.css'
 import type { ChartProps, Series } from './series.ts'
 
 export type { ChartProps, Series }
 
-const Plot = lazy(() => import('./plot.tsx'))
+const Plot = onDemand(() => import('./plot.tsx'), true)
 const MOST_ROWS = 60
 const when = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' })
 
@@ -40,9 +41,7 @@ export function Chart(props: ChartProps) {
         {times.length === 0 ? (
           <p className={css.nothing}>No data in this period</p>
         ) : (
-          <Suspense fallback={null}>
-            <Plot {...props} height={height} onCursor={setAt} />
-          </Suspense>
+          <Plot {...props} height={height} onCursor={setAt} />
         )}
       </div>
       <div className={css.foot}>

@@ -24,7 +24,6 @@ export function BasicAuthForm({ now, inherits, reason, send, onDirty }: Props) {
       clears
       reason={reason}
       label="Basic Auth"
-      guards
       {...(onDirty ? { onDirty } : {})}
       send={(data) =>
         send(

@@ -17,6 +17,11 @@ interface About {
   hint?: ReactNode
 }
 
+interface Typed extends About {
+  /** Other fields of the API whose messages belong here. */
+  also?: readonly string[]
+}
+
 interface Ties {
   id: string
   className: string | undefined
@@ -28,9 +33,10 @@ function useTies(
   name: string | undefined,
   hint: ReactNode,
   label: string,
+  also?: readonly string[],
 ): { ties: Ties; error: string | undefined } {
   const id = useId()
-  const error = useFieldError(id, name, label)
+  const error = useFieldError(id, name, label, also)
   const described = [hint ? `${id}-hint` : '', error ? `${id}-error` : ''].filter(Boolean).join(' ')
   const ties = {
     id,
@@ -77,9 +83,10 @@ type Plain<T> = Omit<T, 'id' | 'className' | 'style'>
 export function Text({
   label,
   hint,
+  also,
   ...rest
-}: About & Plain<InputHTMLAttributes<HTMLInputElement>>) {
-  const { ties, error } = useTies(rest.name, hint, label)
+}: Typed & Plain<InputHTMLAttributes<HTMLInputElement>>) {
+  const { ties, error } = useTies(rest.name, hint, label, also)
   return (
     <Frame id={ties.id} label={label} hint={hint} error={error}>
       <input type="text" {...rest} {...ties} />
@@ -90,9 +97,10 @@ export function Text({
 export function Area({
   label,
   hint,
+  also,
   ...rest
-}: About & Plain<TextareaHTMLAttributes<HTMLTextAreaElement>>) {
-  const { ties, error } = useTies(rest.name, hint, label)
+}: Typed & Plain<TextareaHTMLAttributes<HTMLTextAreaElement>>) {
+  const { ties, error } = useTies(rest.name, hint, label, also)
   return (
     <Frame id={ties.id} label={label} hint={hint} error={error}>
       <textarea spellCheck={false} {...rest} {...ties} />

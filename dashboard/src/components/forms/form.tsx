@@ -16,6 +16,7 @@ import { Button, type ButtonKind } from '../button.tsx'
 import { Note } from '../states.tsx'
 import { say } from '../toast.tsx'
 import css from './form.module.css'
+import { GuardsForms } from './guards.ts'
 import { type FormField, type Placed, placeProblems } from './problems.ts'
 import { LeaveGuard } from './unsaved.tsx'
 
@@ -43,7 +44,7 @@ interface FormProps {
   /** Clears the fields after a successful send. */
   clears?: boolean
   isRow?: boolean
-  /** Asks before typed values are lost by leaving the page. */
+  /** False if the page itself asks before typed values are lost. */
   guards?: boolean
   /** Whether something was typed and not sent. */
   onDirty?: (isDirty: boolean) => void
@@ -52,7 +53,8 @@ interface FormProps {
 
 export function Form(props: FormProps) {
   const { send, submit, kind = 'main', done, beside, reason, label, clears, isRow } = props
-  const { guards = false, onDirty } = props
+  const guards = useContext(GuardsForms) && props.guards !== false
+  const { onDirty } = props
   const [isBusy, setBusy] = useState(false)
   const [problem, setProblem] = useState<Problem>()
   const [placed, place] = useState<Placed>()
@@ -107,7 +109,13 @@ export function Form(props: FormProps) {
         )}
         {props.children}
         <div className="row">
-          <Button type="submit" kind={kind} busy={isBusy} reason={reason}>
+          <Button
+            type="submit"
+            kind={kind}
+            busy={isBusy}
+            reason={reason}
+            reasonHidden={props.reasonHidden ?? false}
+          >
             {submit}
           </Button>
           {beside}
@@ -184,10 +192,15 @@ export function useFieldError(
   id: string,
   name: string | undefined,
   label: string,
+  also?: readonly string[],
 ): string | undefined {
   const form = useContext(FormContext)
   const add = form?.add
-  useEffect(() => (name ? add?.({ id, name, label }) : undefined), [add, id, name, label])
+  const others = also?.join(' ')
+  useEffect(() => {
+    const names = others?.split(' ') ?? []
+    return name ? add?.({ id, name, label, also: names }) : undefined
+  }, [add, id, name, label, others])
   return form?.placed?.atFields.get(id)
 }
 

@@ -69,3 +69,21 @@ test('no message is lost, and none appears twice', () => {
     ),
   ).toEqual([{ c: 'Must be an id. Choose a server.', e: 'Must not be empty.' }, ['X is odd.']])
 })
+
+test('a field takes the messages of other names that it stands for', () => {
+  const key = { id: 'k', name: 'key', label: 'Key', also: ['set'] }
+  const found = placeProblems(problem([{ field: 'set.1 BAD', message: 'set.1 BAD: is odd.' }]), [
+    ...FIELDS,
+    key,
+  ])
+  expect([...found.atFields]).toEqual([['k', 'Is odd.']])
+  expect(found.atTop).toEqual([])
+})
+
+test('a refusal that can only be about one field of the form is at that field', () => {
+  const taken = { ...problem([], 'There is a server named x already.'), code: 'name_taken' }
+  expect([...placeProblems(taken, FIELDS).atFields]).toEqual([['a', taken.message]])
+  const twice = [{ id: 'n', name: 'name', label: 'Other name' }, ...FIELDS]
+  expect(placeProblems(taken, twice).atTop).toEqual([taken.message])
+  expect(placeProblems({ ...taken, code: 'slug_taken' }, FIELDS).atTop).toEqual([taken.message])
+})

@@ -8,6 +8,8 @@ export interface FormField {
   id: string
   name: string
   label: string
+  /** Other fields of the API whose messages belong to it. */
+  also?: readonly string[]
 }
 
 export interface Placed {
@@ -48,14 +50,36 @@ function say(problem: Problem['fields'][number], label: string | undefined): str
   )
 }
 
+/** Refusals that are about one field, although the server does not name it. */
+const ABOUT: Readonly<Record<string, readonly string[]>> = {
+  identifier_taken: ['identifier'],
+  name_taken: ['name'],
+  slug_taken: ['slug'],
+  domain_in_use: ['domain', 'custom_domains'],
+  already_member: ['email'],
+  already_invited: ['email'],
+  account_exists: ['email'],
+  setup_token_invalid: ['token'],
+  sign_in_failed: ['current_password'],
+}
+
+/** The whole refusal at its field, if the form has exactly one that it can be about. */
+function placeWhole({ code, message }: Problem, fields: readonly FormField[]): Placed {
+  const names = ABOUT[code ?? ''] ?? []
+  const [owner, ...others] = fields.filter(({ name }) => names.includes(name))
+  return owner && others.length === 0
+    ? { atFields: new Map([[owner.id, message]]), atTop: [] }
+    : { atFields: new Map(), atTop: [message] }
+}
+
 export function placeProblems(problem: Problem, fields: readonly FormField[]): Placed {
-  if (problem.fields.length === 0) return { atFields: new Map(), atTop: [problem.message] }
+  if (problem.fields.length === 0) return placeWhole(problem, fields)
   const atFields = new Map<string, string>()
   const atTop: string[] = []
   for (const one of problem.fields) {
     const owner =
       fields.find(({ name }) => name === one.field) ??
-      fields.find(({ name }) => isFor(one.field, name))
+      fields.find(({ name, also = [] }) => [name, ...also].some((own) => isFor(one.field, own)))
     const said = say(one, owner?.label)
     if (!owner) {
       if (!atTop.includes(said)) atTop.push(said)

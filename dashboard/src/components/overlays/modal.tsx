@@ -3,6 +3,7 @@
 import { Dialog } from '@base-ui/react/dialog'
 import { type ReactNode, useRef } from 'react'
 import { Button } from '../button.tsx'
+import { GuardsForms } from '../forms/guards.ts'
 import { Icon } from '../icon.tsx'
 import css from './dialog.module.css'
 
@@ -47,7 +48,7 @@ export default function Modal({ title, onClose, children, isFirm = false, opener
               )}
             </div>
             <div ref={body} className={css.body}>
-              {children}
+              <GuardsForms value={false}>{children}</GuardsForms>
             </div>
           </Dialog.Popup>
         </Dialog.Viewport>

@@ -1,10 +1,11 @@
 // What a user can do with a task: cancel it, redeploy its version or another one, roll back, share it, read its log.
-import { lazy, Suspense, useState } from 'react'
+import { useState } from 'react'
 import { api, change } from '../../api.ts'
 import { useAct } from '../../components/act.tsx'
 import { Button } from '../../components/button.tsx'
 import { FormError } from '../../components/forms/form.tsx'
 import { Icon } from '../../components/icon.tsx'
+import { onDemand } from '../../components/loading/on-demand.tsx'
 import { Menu, MenuButton } from '../../components/menu.tsx'
 import type { Environment, Task } from '../../data.ts'
 import { short } from '../../format.ts'
@@ -13,10 +14,10 @@ import { shareAddress } from '../../log/toolbar.tsx'
 import { deployReason, isReadOnly } from '../environments/bits.tsx'
 import css from './task.module.css'
 
-const DeployDialog = lazy(async () => ({
+const DeployDialog = onDemand(async () => ({
   default: (await import('./version-dialogs.tsx')).DeployDialog,
 }))
-const RollBackDialog = lazy(async () => ({
+const RollBackDialog = onDemand(async () => ({
   default: (await import('./version-dialogs.tsx')).RollBackDialog,
 }))
 
@@ -116,18 +117,16 @@ function Again({ task: t, environment: e }: { task: Task; environment: Environme
       >
         Redeploy
       </Button>
-      <Suspense fallback={null}>
-        {asked === 'deploy' && (
-          <DeployDialog environment={e} task={t} onClose={() => ask(undefined)} />
-        )}
-        {asked === 'back' && (
-          <RollBackDialog
-            environment={e}
-            commit={isEarlier ? t.commit_sha : null}
-            onClose={() => ask(undefined)}
-          />
-        )}
-      </Suspense>
+      {asked === 'deploy' && (
+        <DeployDialog environment={e} task={t} onClose={() => ask(undefined)} />
+      )}
+      {asked === 'back' && (
+        <RollBackDialog
+          environment={e}
+          commit={isEarlier ? t.commit_sha : null}
+          onClose={() => ask(undefined)}
+        />
+      )}
     </>
   )
 }

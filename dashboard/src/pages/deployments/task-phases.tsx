@@ -1,6 +1,7 @@
 // Phases and their steps with durations, each one's share of the total as a bar, and the newest line of what runs.
 // Failed and running phases are open, the others are folded. Before the first phase arrives, bars hold its place. On
 // narrow screens the list folds into one line above the log.
+import { useNavigate, useSearch } from '@tanstack/react-router'
 import { useState, useSyncExternalStore } from 'react'
 import { Icon } from '../../components/icon.tsx'
 import { Status, TaskStatus } from '../../components/status.tsx'
@@ -130,7 +131,22 @@ interface ItemProps {
 function PhaseItem({ phase: p, ...rest }: ItemProps & { phase: Phase }) {
   const { now, all } = rest
   const isHot = p.status === 'failed' || p.status === 'running'
-  const [choice, choose] = useState<boolean>()
+  const { phase: named } = useSearch({ strict: false }) as { phase?: string }
+  const navigate = useNavigate()
+  const [choice, choose] = useState(named === p.name ? true : undefined)
+  /** The address of the page then leads to the phase that the reader opened last. */
+  const toggle = (isOpen: boolean) => {
+    choose(isOpen)
+    const search = isOpen ? { phase: p.name } : {}
+    void navigate({
+      to: '.',
+      search,
+      hash: true,
+      replace: true,
+      resetScroll: false,
+      hashScrollIntoView: false,
+    })
+  }
   const [only] = p.steps
   const isSingle = p.steps.length === 1 && only?.title === p.title
   const head = (
@@ -157,7 +173,7 @@ function PhaseItem({ phase: p, ...rest }: ItemProps & { phase: Phase }) {
         open={choice ?? isHot}
         onToggle={(event) => {
           const { open } = event.currentTarget
-          if (open !== (choice ?? isHot)) choose(open)
+          if (open !== (choice ?? isHot)) toggle(open)
         }}
       >
         <summary className={css.phase}>{head}</summary>

@@ -1,7 +1,7 @@
 // One deployment, removal or action: its outcome, its phases, its log, and what a user can do about it. The page fills
 // the window, so that the log ends at its bottom.
 import { useQueries, useQuery } from '@tanstack/react-query'
-import { Link } from '@tanstack/react-router'
+import { Link, useSearch } from '@tanstack/react-router'
 import { type RefObject, useEffect, useLayoutEffect, useMemo, useRef, useState } from 'react'
 import { problemOf, trpc } from '../../api.ts'
 import { Page } from '../../components/page.tsx'
@@ -92,6 +92,11 @@ function logSteps(task: Task): LogStep[] {
   )
 }
 
+/** Where a phase begins, for an address such as `?phase=build`. */
+const firstLineOf = (task: Task, name: string | undefined): number | undefined =>
+  task.phases?.find((phase) => phase.name === name)?.steps.find((s) => s.first_line !== null)
+    ?.first_line ?? undefined
+
 /** Measures how much of the window is above the page, because the frame may show strips there. */
 function useAbove(ref: RefObject<HTMLElement | null>): void {
   useLayoutEffect(() => {
@@ -120,6 +125,9 @@ function Full({ task: t, session }: { task: Task; session: LogSession | undefine
   const steps = useMemo(() => logSteps(t), [t])
   const isOpen = t.finished_at === null
   const errorLine = useErrorLine(t)
+  const search = useSearch({ strict: false }) as { phase?: string }
+  const [phase] = useState(search.phase) // one that the reader opens later does not move the log
+  const phaseLine = firstLineOf(t, phase)
   const name = environment?.identifier ?? 'Environment'
   const jump = (line: number) => viewer.current?.jump(line)
   return (
@@ -172,7 +180,8 @@ function Full({ task: t, session }: { task: Task; session: LogSession | undefine
               label={`Log of ${taskName(t)}`}
               steps={steps}
               isOpen={isOpen}
-              start={errorLine}
+              start={phaseLine ?? errorLine}
+              error={errorLine}
               handle={viewer}
             />
           ) : (

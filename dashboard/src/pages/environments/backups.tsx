@@ -185,6 +185,7 @@ function RetentionForm({
     <Form
       submit="Save changes"
       done="Saved."
+      label="Schedule and retention"
       send={send}
       reason={e.may.includes('edit') ? undefined : (lockReason(e) ?? 'You can’t change it.')}
     >

@@ -63,7 +63,7 @@ function Full({
           {project?.name ?? 'Project'}
         </Link>
       }
-      actions={tab !== 'Overview' && <HeadActions environment={e} />}
+      actions={tab !== 'Overview' && <HeadActions environment={e} tab={tab} />}
       facts={<FactLine environment={e} />}
     >
       <Notes environment={e} />
@@ -84,8 +84,11 @@ function Full({
   )
 }
 
+/** Their main action saves the form. */
+const FORMS = ['Backups', 'Settings']
+
 /** On the overview, the address has its own place with all actions. */
-function HeadActions({ environment: e }: { environment: Environment }) {
+function HeadActions({ environment: e, tab }: { environment: Environment; tab: string }) {
   return (
     <>
       {e.url && e.commit_sha && (
@@ -93,7 +96,7 @@ function HeadActions({ environment: e }: { environment: Environment }) {
           Visit <Icon name="out" size={12} />
         </a>
       )}
-      <DeployButton environment={e} />
+      <DeployButton environment={e} kind={FORMS.includes(tab) ? 'plain' : 'main'} />
     </>
   )
 }

@@ -1,10 +1,9 @@
 // A page of settings as one form with one "Save changes". What is typed stays until it is saved or discarded: an update
 // from elsewhere does not replace it, and leaving the page asks first.
-import { useBlocker } from '@tanstack/react-router'
 import { type ReactNode, useEffect, useRef, useState } from 'react'
 import { Button } from '../../components/button.tsx'
-import { Dialog } from '../../components/dialog.tsx'
 import { Form } from '../../components/forms/form.tsx'
+import { LeaveGuard } from '../../components/forms/unsaved.tsx'
 import css from './settings.module.css'
 
 interface SettingsFormProps<T> {
@@ -49,6 +48,7 @@ export function SettingsForm<T>(props: SettingsFormProps<T>) {
       <Form
         key={started.round}
         label="Settings"
+        guards={false}
         submit="Save changes"
         done="Saved."
         reason={reason ?? (isChanged ? undefined : 'No changes to save.')}
@@ -72,28 +72,7 @@ export function SettingsForm<T>(props: SettingsFormProps<T>) {
       >
         {children(started.shown)}
       </Form>
-      <Leaving isBlocked={isChanged} />
+      {isChanged && <LeaveGuard isSending={false} />}
     </div>
-  )
-}
-
-function Leaving({ isBlocked }: { isBlocked: boolean }) {
-  const blocker = useBlocker({
-    // a part of the same page is no other page
-    shouldBlockFn: ({ current, next }) => isBlocked && current.pathname !== next.pathname,
-    enableBeforeUnload: () => isBlocked,
-    withResolver: true,
-  })
-  if (blocker.status !== 'blocked') return null
-  return (
-    <Dialog title="Leave without saving?" onClose={blocker.reset}>
-      <p>Your changes on this page are lost.</p>
-      <div className="row">
-        <Button kind="danger" onClick={blocker.proceed}>
-          Leave
-        </Button>
-        <Button onClick={blocker.reset}>Stay</Button>
-      </div>
-    </Dialog>
   )
 }

@@ -67,14 +67,12 @@ function One({ known, send, onClose }: { known?: string; send: Send; onClose(): 
         submit="Save"
         clears
         done="Saved. Takes effect on the next deployment."
-        send={async (data, form) => {
+        send={async (data) => {
           const key = known ?? text(data, 'key').trim()
           const replace = known !== undefined
           const change = isChecked(data, 'generate')
             ? { generate: { [key]: { replace } } }
             : { set: { [key]: text(data, 'value') } }
-          form.reset()
-          generate(false)
           await send(change)
           onClose()
         }}
@@ -83,6 +81,7 @@ function One({ known, send, onClose }: { known?: string; send: Send; onClose(): 
           <Text
             label="Key"
             name="key"
+            also={['set', 'generate']}
             placeholder="APP_KEY"
             autoCapitalize="off"
             autoComplete="off"
@@ -112,10 +111,9 @@ function Paste({ send, onClose }: { send: Send; onClose(): void }) {
         submit={wanted.length > 0 ? `Set ${count(wanted.length, 'variable')}` : 'Set'}
         clears
         reason={wanted.length === 0 ? 'No keys found yet.' : undefined}
-        send={async (data, form) => {
+        send={async (data) => {
           const found = readDotenv(text(data, 'env')).filter((p) => !isReserved(p.key))
           const set = Object.fromEntries(found.map((p) => [p.key, p.value]))
-          form.reset()
           const made = await send({ set })
           say(`${count(made.set.length, 'variable')} set, ${made.unchanged.length} unchanged.`)
           onClose()
@@ -124,6 +122,7 @@ function Paste({ send, onClose }: { send: Send; onClose(): void }) {
         <Area
           label="Contents of the file"
           name="env"
+          also={['set']}
           rows={8}
           autoComplete="off"
           placeholder="APP_KEY=…"

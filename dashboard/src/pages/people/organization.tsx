@@ -7,6 +7,7 @@ import { Ask } from '../../components/act.tsx'
 import { Button } from '../../components/button.tsx'
 import { Check, Text } from '../../components/forms/field.tsx'
 import { Form, isChecked, text } from '../../components/forms/form.tsx'
+import { useSteadyKey } from '../../components/forms/unsaved.tsx'
 import { Facts, Page, Section } from '../../components/page.tsx'
 import { Loaded } from '../../components/states.tsx'
 import { Time } from '../../components/time.tsx'
@@ -26,12 +27,7 @@ export function OrganizationSettings() {
           const o = organizations.find((one) => one.id === current?.id)
           return (
             <>
-              {o && (
-                <One
-                  key={`${o.id} ${o.name} ${o.slug} ${o.second_factor_required}`}
-                  organization={o}
-                />
-              )}
+              {o && <One key={o.id} organization={o} />}
               <NewOne />
             </>
           )
@@ -45,6 +41,7 @@ type Organization = Awaited<ReturnType<typeof api.organization.list.query>>['org
 
 function One({ organization: o }: { organization: Organization }) {
   const [isAsking, ask] = useState(false)
+  const [key, track] = useSteadyKey([o.name, o.slug, o.second_factor_required])
   const navigate = useNavigate()
   const mayWrite = o.permissions.includes('organization:write')
   const reason = mayWrite ? undefined : 'Only owners can change the organization.'
@@ -65,10 +62,12 @@ function One({ organization: o }: { organization: Organization }) {
           ]}
         />
         <Form
+          key={key}
           submit="Save changes"
           done="Saved."
           reason={reason}
           label="General"
+          onDirty={track}
           send={(data) =>
             change(
               api.organization.update.mutate({

@@ -64,6 +64,7 @@ export function Registries({ owner, reason }: { owner: Owner; reason: string | u
       </Loaded>
       <Form
         submit="Save credentials"
+        kind={isProject ? 'main' : 'plain'} // the organization's page has more forms
         done="Saved. They are used from the next deployment on."
         clears
         reason={reason}

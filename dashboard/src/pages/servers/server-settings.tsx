@@ -31,7 +31,6 @@ export function ServerSettings({ server: s }: { server: Server }) {
         done="Saved."
         reason={reason}
         label="Settings"
-        guards
         onDirty={track}
         send={(data) =>
           change(

@@ -137,6 +137,7 @@ function AddServer({ onClose }: { onClose(): void }) {
         submit="Add server"
         send={async (data) => {
           const hostname = text(data, 'hostname').trim()
+          setProblems([])
           const check = await api.server.joinCheck.query({ hostname })
           setProblems(check.problems)
           if (check.problems.length > 0) return

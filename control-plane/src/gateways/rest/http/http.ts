@@ -74,7 +74,11 @@ export function buildHttp(ctx: Context): Api {
   app.addHook('onRequest', (request, reply, done) => {
     nameAnswer(ctx, request, reply)
     refuseUnfit(request)
-    if (request.is404 && !isVisit(request)) throw refuseUnrouted(request, reply, allowedAt)
+    if (request.is404) {
+      const refusal = refuseUnrouted(request, reply, allowedAt)
+      // a person who mistyped an address gets a page, also below /api
+      if (refusal.code !== 'not_found' || !isVisit(request)) throw refusal
+    }
     done()
   })
   app.addHook('preValidation', (request, _reply, done) => {

@@ -105,21 +105,17 @@ async function sendIndex(
   return sendFile(request, reply, dashboard.index, 'no-cache')
 }
 
-/** Below these addresses programs ask, and every answer is for programs. */
-const FOR_PROGRAMS = /^\/(?:api|trpc|assets|oauth|webhooks|schemas|\.well-known)(?:\/|$)/
-
 /** Whether a person opened an address in a browser; programs do not ask for HTML. */
 export const isVisit = (request: FastifyRequest): boolean =>
   (request.method === 'GET' || request.method === 'HEAD') &&
-  /\btext\/html\b/.test(request.headers.accept ?? '') &&
-  !FOR_PROGRAMS.test(pathOf(request))
+  /\btext\/html\b/.test(request.headers.accept ?? '')
 
-/** Documents and downloads are opened by people too. */
+/** Documents, downloads and files are opened by people too. */
 export const isMissingDocument = (request: FastifyRequest, error: unknown): boolean =>
   error instanceof AppError &&
   error.code === 'not_found' &&
   isVisit(request) &&
-  /^\/(?:docs|downloads)\//.test(pathOf(request))
+  /^\/(?:docs|downloads|assets|schemas)\//.test(pathOf(request))
 
 /** An unknown address, for a person: the dashboard shows its page for that. */
 export async function sendNotFoundPage(

@@ -22,6 +22,7 @@ import {
   getServer,
   listVisibleServers,
   makeServerJoinToken,
+  requireHostname,
 } from '../../../app/servers/servers.ts'
 import {
   changeServer,
@@ -90,7 +91,10 @@ export const serverRouter = router({
   /** What keeps a join command from working on a server with this name. */
   joinCheck: call
     .input(z.strictObject({ hostname: z.string().min(1).max(253) }))
-    .query(({ ctx: { ctx }, input }) => checkJoin(ctx, input.hostname)),
+    .query(({ ctx: { ctx }, input }) => {
+      requireHostname(input.hostname)
+      return checkJoin(ctx, input.hostname)
+    }),
   /** Makes a token only if its command would work; the command has an address until the server joined. */
   joinToken: call
     .input(z.strictObject({ server_id: Id, ...JoinTokenRequest.shape }))

@@ -56,7 +56,6 @@ export function Asking({ servers, onMade }: Props) {
         <Form
           submit="Create and set up"
           label="New project"
-          guards
           send={async (data) => {
             const repo_url = text(data, 'repo_url').trim()
             const server_ids = data.getAll('server_ids').map(Number)

@@ -25,7 +25,6 @@ export function Domains({ project: p, reason }: PartProps) {
           done="Saved."
           reason={reason}
           label="Domains"
-          guards
           onDirty={track}
           send={(data) =>
             change(

@@ -31,7 +31,6 @@ export function General({ project: p, reason }: PartProps) {
         done="Saved."
         reason={reason}
         label="General"
-        guards
         onDirty={track}
         send={(data) => {
           const owner = Number(text(data, 'owner_id'))

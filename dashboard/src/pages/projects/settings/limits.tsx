@@ -19,7 +19,6 @@ export function Limits({ project: p, reason }: PartProps) {
         done="Saved."
         label="Limits"
         reason={isAdmin ? undefined : reason}
-        guards
         onDirty={track}
         send={async (data) => {
           const limit = Number(text(data, 'limit'))

@@ -26,7 +26,6 @@ export function PullRequests({ project: p, reason }: PartProps) {
         done="Saved."
         reason={reason}
         label="Pull requests and pushes"
-        guards
         onDirty={track}
         send={(data) =>
           change(
