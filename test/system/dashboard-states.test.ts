@@ -113,7 +113,10 @@ describe.skipIf(missing('chromium'))('states of the pages', () => {
     await w.heading('Servers')
     await w.context.setOffline(true)
     await w.link('ams-2').click()
-    await alert.getByText(/could not be loaded/).first().waitFor()
+    await alert
+      .getByText(/could not be loaded/)
+      .first()
+      .waitFor()
     await frame(w).waitFor()
     await w.context.setOffline(false)
     await w.heading('ams-2')
@@ -223,7 +226,7 @@ describe.skipIf(missing('chromium'))('states of the pages', () => {
     }
     const { id } = (await platform.deploy(made.id)).body
     await begun
-    // the environment cannot be read for a moment: nobody removed it
+    // the environment cannot be read for a moment: it was not removed
     await v.page.route(/\/trpc\/.*environment\.get/, (route) =>
       route.fulfill(fault(route.request().url())),
     )

@@ -33,7 +33,13 @@ export function deployReason(e: Environment): string | undefined {
   return 'Your role doesn’t allow deploying.'
 }
 
-export function DeployButton({ environment: e }: { environment: Environment }) {
+interface DeployButtonProps {
+  environment: Environment
+  /** Plain where the main action of the page is another. */
+  kind?: 'main' | 'plain'
+}
+
+export function DeployButton({ environment: e, kind = 'main' }: DeployButtonProps) {
   const { isBusy, problem, run } = useAct()
   const [isAsking, ask] = useState(false)
   const reason = deployReason(e)
@@ -47,7 +53,7 @@ export function DeployButton({ environment: e }: { environment: Environment }) {
   return (
     <>
       <Button
-        kind="main"
+        kind={kind}
         busy={isBusy}
         reason={reason}
         reasonHidden
