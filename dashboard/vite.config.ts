@@ -23,7 +23,7 @@ export default defineConfig({
           groups: [
             {
               name: 'base',
-              test: /node_modules.(?:\.pnpm.)?(?:react|scheduler|use-sync|@tanstack.(?:react-)?(?:query|router|store|history)|@trpc)|dashboard.src.(?:api|stores|query-options|session)\.ts/,
+              test: /node_modules.(?:\.pnpm.)?(?:react|scheduler|use-sync|@tanstack.(?:react-)?(?:query|router|store|history)|@trpc)|dashboard.src.(?:api|stores|query-options|session)\.ts|dashboard.src.components.(?:act|button|copy|dialog|icon|loading|page|states|status|time)/,
             },
           ],
         },
