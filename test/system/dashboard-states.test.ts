@@ -1,5 +1,5 @@
 // The other states of every page in a real browser, all inside the frame: loading, an error with a way to try again, no
-// connection, no access. And words that are only true sometimes: removed, canceled by a user.
+// connection, no access. And words that are only true sometimes: removed.
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { Chromium, type Visitor } from '../fixtures/people/chromium.ts'
 import {
@@ -16,16 +16,18 @@ const NOT_FOUND = 'Not found, or you don’t have access'
 /** Everything but who is signed in. */
 const QUERIES = /\/trpc\/(?!me(\?|$)|session)/
 const REQUEST = 'req_test'
+/** Its style sheet arrived. */
+const LOOK = `getComputedStyle(document.querySelector('[role=dialog]')).borderRadius`
 /** Pages that show a form or a sentence without asking anything. */
 const ASK_NOTHING = ['device']
 
 /** A fault of the control plane, once for each question of a batch. */
-const fault = (url: string) => {
+const fault = (url: string, status = 500, message = 'Something went wrong.') => {
   const names = new URL(url).pathname.replace('/trpc/', '').split(',')
-  const data = { code: 'internal_error', status: 500, request_id: REQUEST }
-  const one = { error: { message: 'Something went wrong.', code: -32603, data } }
+  const data = { code: 'internal_error', status, request_id: REQUEST }
+  const one = { error: { message, code: -32603, data } }
   const isBatch = new URL(url).searchParams.has('batch')
-  return { status: 500, json: isBatch ? names.map(() => one) : one }
+  return { status, json: isBatch ? names.map(() => one) : one }
 }
 
 describe.skipIf(missing('chromium'))('states of the pages', () => {
@@ -104,7 +106,7 @@ describe.skipIf(missing('chromium'))('states of the pages', () => {
     await w.context.setOffline(false)
     const dialog = w.page.getByRole('dialog', { name: 'Add a server' })
     await dialog.waitFor()
-    expect(await dialog.evaluate('(e) => getComputedStyle(e).borderRadius')).not.toBe('0px')
+    expect(await w.page.evaluate(LOOK)).not.toBe('0px')
     await w.page.keyboard.press('Escape')
     await dialog.waitFor({ state: 'detached' })
     await w.link('fra-1').click()
@@ -136,6 +138,19 @@ describe.skipIf(missing('chromium'))('states of the pages', () => {
     }
   })
 
+  test('empty pages say what comes next', async () => {
+    const { cp } = content.platform
+    const empty = await cp.project('empty', content.platform.serverId)
+    await v.goto(`/projects/${empty.id}`)
+    await v.text('No environments yet.').waitFor()
+    await v.goto(`/projects/${empty.id}/deployments`)
+    await main().getByText('Nothing was deployed yet.').waitFor()
+    await v.goto(`/projects/${empty.id}/variables`)
+    await main().getByText('No variables yet.').first().waitFor()
+    expect(await main().getByText('No variables yet.').count()).toBe(3)
+    await frame().waitFor()
+  })
+
   test('what a person may not see is one page inside the frame, with a way on', async () => {
     const { cp } = content.platform
     const other = await cp.make<{ id: number }>('/api/organizations', { name: 'Elsewhere' })
@@ -157,34 +172,28 @@ describe.skipIf(missing('chromium'))('states of the pages', () => {
     const w = await chrome.visit(cp.url)
     await w.signIn(viewer.email, PASSWORD)
     await w.goto('/admin')
-    await main(w)
-      .getByText(/don['’]t have access/)
-      .first()
-      .waitFor()
+    await main(w).getByText('Only platform administrators see this page.').waitFor()
     await frame(w).waitFor()
-    // a viewer reads, and finds nothing to press that would be refused
+    const why = 'Your role does not show you servers.'
+    await w.page.route(/\/trpc\/.*server\.list/, (route) =>
+      route.fulfill(fault(route.request().url(), 403, why)),
+    )
+    await w.goto('/servers')
+    await w.heading('Servers')
+    await main(w).getByText("Not found, or you don't have access.").waitFor()
+    await main(w).getByText(why).waitFor()
+    expect(await w.button('Try again').count()).toBe(0)
+    await w.page.unrouteAll({ behavior: 'ignoreErrors' })
+    await frame(w).waitFor()
+    // a viewer reads, and can press nothing that would be refused
     await w.goto(content.pages['environment-failed'])
     await w.text('Last failure').first().waitFor()
-    expect(await w.button('Deploy').count()).toBe(0)
+    expect(await w.button('Deploy').getAttribute('aria-disabled')).toBe('true')
     await w.goto('/servers')
     await w.page.getByRole('table', { name: 'Servers' }).waitFor()
     expect(await w.button('Add server').count()).toBe(0)
     expect(w.complaints).toEqual([])
     await w.close()
-  })
-
-  test('empty pages say what comes next', async () => {
-    const { cp } = content.platform
-    const empty = await cp.project('empty', content.platform.serverId)
-    await v.goto(`/projects/${empty.id}`)
-    await v.text('No environments yet.').waitFor()
-    await v.goto(`/projects/${empty.id}/deployments`)
-    await main()
-      .getByText(/^No deployments yet/)
-      .waitFor()
-    await v.goto(`/projects/${empty.id}/variables`)
-    expect(await main().getByText('No variables yet.').count()).toBe(3)
-    await frame().waitFor()
   })
 
   test('no headline has an escape sequence, wherever the failure is told', async () => {
@@ -217,16 +226,10 @@ describe.skipIf(missing('chromium'))('states of the pages', () => {
     const { platform } = content
     const { cp } = platform
     const made = await cp.environment(platform.projectId, 'leaving')
-    const { promise: begun, resolve: begin } = Promise.withResolvers<void>()
-    platform.executor.script = async (attempt) => {
-      if (attempt.isDestroy) return attempt.succeed()
-      begin()
-      await attempt.stopAsked()
-      attempt.cancel()
-    }
+    platform.executor.script = (attempt) => attempt.succeed()
     const { id } = (await platform.deploy(made.id)).body
-    await begun
-    // the environment cannot be read for a moment: it was not removed
+    await platform.settled(id)
+    // it cannot be read for a moment, but it exists
     await v.page.route(/\/trpc\/.*environment\.get/, (route) =>
       route.fulfill(fault(route.request().url())),
     )
@@ -238,14 +241,13 @@ describe.skipIf(missing('chromium'))('states of the pages', () => {
 
     const removal = await cp.call<{ id: number }>('DELETE', `/api/environments/${made.id}`)
     expect(removal.status, removal.text).toBe(202)
-    await v.text('Canceled because Ada removed the environment.').waitFor()
     await platform.settled(removal.body.id)
-    await v.text('Environment removed').waitFor()
-    expect(await v.text('The previous version is still running.').count()).toBe(0)
     await until('the end of the removal', async () => {
       const answer = await cp.call('GET', `/api/environments/${made.id}`)
       return answer.status === 404 || undefined
     })
+    await v.goto(`/tasks/${id}`)
+    await v.text('Environment removed').waitFor()
     await v.goto(`/environments/${made.id}`)
     await v.heading(NOT_FOUND)
   })

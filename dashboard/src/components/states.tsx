@@ -139,6 +139,16 @@ export function Loaded<T>(props: LoadedProps<T>) {
     query.data !== undefined && (isShown.current || also.every((part) => !part.isLoading))
   if (query.isError && missing !== undefined && isMissing(problemOf(query.error))) return missing
   if (query.data !== undefined && isShown.current) return children(query.data)
+  if (query.isError && problemOf(query.error).status === 403) {
+    const { message } = problemOf(query.error)
+    return frame(
+      <PageFrame>
+        <NoAccess>
+          <p>{message}</p>
+        </NoAccess>
+      </PageFrame>,
+    )
+  }
   if (query.isError) {
     return frame(<ErrorState what={what} error={query.error} again={() => void query.refetch()} />)
   }
