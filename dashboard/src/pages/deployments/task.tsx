@@ -54,12 +54,7 @@ export function TaskPage() {
   useFavicon(task.data?.status)
   if (id === 0) return <NotFound />
   return (
-    <Loaded
-      query={task}
-      what="The deployment"
-      missing={<NotFound />}
-      frame={(state) => (task.isError ? <Page title="Deployment">{state}</Page> : state)}
-    >
+    <Loaded query={task} what="The deployment" missing={<NotFound />}>
       {(t) => <Full key={t.id} task={t} session={session} />}
     </Loaded>
   )

@@ -25,12 +25,7 @@ export function EnvironmentFrame({ tab, children }: FrameProps) {
   const id = useId()
   const environment = useEnvironment(id)
   return (
-    <Loaded
-      query={environment}
-      what="The environment"
-      missing={<NotFound />}
-      frame={(state) => (environment.isError ? <Page title="Environment">{state}</Page> : state)}
-    >
+    <Loaded query={environment} what="The environment" missing={<NotFound />}>
       {(e) => <Full environment={e} tab={tab} content={children(e)} />}
     </Loaded>
   )
