@@ -89,7 +89,7 @@ export function AuditTable({ entries }: { entries: readonly Entry[] }) {
             <span className="muted small">{changesOf(e)}</span>
           </Cell>
           <Cell of="From" plain>
-            <span className="muted small">{e.address}</span>
+            {e.address && <span className="muted small">{e.address}</span>}
           </Cell>
           <Cell of="When" plain>
             <Time at={e.at} />

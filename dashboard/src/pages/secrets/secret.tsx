@@ -5,17 +5,18 @@ import { OneTimeSecret, useSecret } from './one-time-secret.tsx'
 
 export function SecretPage() {
   const { id = '' } = useParams({ strict: false }) as { id?: string }
-  const secret = useSecret(id).data
+  const { data: secret, isError } = useSecret(id)
   const navigate = useNavigate()
+  const content = (
+    <OneTimeSecret
+      id={id}
+      onDone={() => void navigate({ to: secret?.back ?? '/' })}
+      beside={secret && <Link to={secret.back}>Later</Link>}
+    />
+  )
   return (
     <Page title={secret?.title ?? 'Secret'}>
-      <Section title="Copy it now">
-        <OneTimeSecret
-          id={id}
-          onDone={() => void navigate({ to: secret?.back ?? '/' })}
-          beside={secret && <Link to={secret.back}>Later</Link>}
-        />
-      </Section>
+      {isError ? content : <Section title="Copy it now">{content}</Section>}
     </Page>
   )
 }
