@@ -34,7 +34,7 @@ function Inside() {
   }
   if (me.data) return <Shell me={me.data} />
   if (me.isError && problemOf(me.error).status === 401) {
-    if (isUnknown) return <Bare of={<NotFound />} />
+    if (isUnknown) return <Bare of={<NotFound isSignedIn={false} />} />
     return <Redirect to="/login" {...(href === '/' ? {} : { next: href })} />
   }
   if (!me.isError) return <Bare of={<Skeleton />} />

@@ -7,16 +7,15 @@ export function SecretPage() {
   const { id = '' } = useParams({ strict: false }) as { id?: string }
   const { data: secret, isError } = useSecret(id)
   const navigate = useNavigate()
-  const content = (
-    <OneTimeSecret
-      id={id}
-      onDone={() => void navigate({ to: secret?.back ?? '/' })}
-      beside={secret && <Link to={secret.back}>Later</Link>}
-    />
-  )
   return (
     <Page title={secret?.title ?? 'Secret'}>
-      {isError ? content : <Section title="Copy it now">{content}</Section>}
+      <Section title={isError ? 'Not available' : 'Copy it now'}>
+        <OneTimeSecret
+          id={id}
+          onDone={() => void navigate({ to: secret?.back ?? '/' })}
+          beside={secret && <Link to={secret.back}>Later</Link>}
+        />
+      </Section>
     </Page>
   )
 }
