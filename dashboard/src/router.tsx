@@ -18,7 +18,7 @@ import { NotFound } from './pages/not-found.tsx'
 import { beginSession } from './session.ts'
 import { Shell } from './shell/shell.tsx'
 
-const root = createRootRoute({ component: Outlet, notFoundComponent: NotFound })
+const root = createRootRoute({ component: Outlet, notFoundComponent: () => <NotFound /> })
 
 /** Pages for signed-in users. */
 function Inside() {
@@ -140,13 +140,13 @@ const tree = root.addChildren([
     page('/secrets/$id', () => import('./pages/secrets/secret.tsx'), 'SecretPage'),
     page('/admin', admin, 'Admin'),
     page('/admin/$part', admin, 'Admin'),
-    createRoute({ getParentRoute: () => inside, path: '$', component: NotFound }),
+    createRoute({ getParentRoute: () => inside, path: '$', component: () => <NotFound /> }),
   ]),
 ])
 
 export const router = createRouter({
   routeTree: tree,
-  defaultNotFoundComponent: NotFound,
+  defaultNotFoundComponent: () => <NotFound />,
   defaultPendingMs: 150,
   scrollRestoration: true,
 })
