@@ -73,7 +73,7 @@ class Studio {
         await v.page.evaluate(DRAWN)
         const keep = KEPT[name]
         if (keep) await v.page.screenshot({ path: join(kept, `${keep}.png`) })
-        await whole(v, size)
+        if (!shot.isWindow) await whole(v, size)
         await v.page.screenshot({ path: join(out, `${name}.png`) })
       }
     }
@@ -129,18 +129,22 @@ const shots = await makeShots()
 const studio = new Studio(chrome, shots)
 const problems: string[] = []
 let taken = 0
+
+async function take(shot: Shot, device: Device): Promise<void> {
+  const problem = await bounded(studio.take(shot, device))
+  if (problem === undefined) {
+    taken += device.sizes.length * THEMES.length
+    return
+  }
+  problems.push(`${shot.name}${device.isPhone ? ' (phone)' : ''}: ${problem}`)
+  await studio.drop(shot, device)
+}
+
 try {
   for (const shot of shots.list.filter(isWanted)) {
     await shot.before?.()
-    for (const device of DEVICES) {
-      const problem = await bounded(studio.take(shot, device))
-      if (problem === undefined) {
-        taken += device.sizes.length * THEMES.length
-        continue
-      }
-      problems.push(`${shot.name}${device.isPhone ? ' (phone)' : ''}: ${problem}`)
-      await studio.drop(shot, device)
-    }
+    // one device waits for its page while the other one draws
+    await Promise.all(DEVICES.map((device) => take(shot, device)))
   }
 } finally {
   await studio.close()

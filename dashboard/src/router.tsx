@@ -19,7 +19,7 @@ import { NotFound } from './pages/not-found.tsx'
 import { beginSession } from './session.ts'
 import { Shell } from './shell/shell.tsx'
 
-const root = createRootRoute({ component: Outlet, notFoundComponent: NotFound })
+const root = createRootRoute({ component: Outlet, notFoundComponent: () => <NotFound /> })
 
 /** Pages for signed-in users. */
 function Inside() {
@@ -35,7 +35,7 @@ function Inside() {
   }
   if (me.data) return <Shell me={me.data} />
   if (me.isError && problemOf(me.error).status === 401) {
-    if (isUnknown) return <Bare of={<NotFound />} />
+    if (isUnknown) return <Bare of={<NotFound isSignedIn={false} />} />
     return <Redirect to="/login" {...(href === '/' ? {} : { next: href })} />
   }
   if (!me.isError) return <Bare of={<Skeleton />} />
@@ -140,13 +140,13 @@ const tree = root.addChildren([
     page('/secrets/$id', () => import('./pages/secrets/secret.tsx'), 'SecretPage'),
     page('/admin', admin, 'Admin'),
     page('/admin/$part', admin, 'Admin'),
-    createRoute({ getParentRoute: () => inside, path: '$', component: NotFound }),
+    createRoute({ getParentRoute: () => inside, path: '$', component: () => <NotFound /> }),
   ]),
 ])
 
 export const router = createRouter({
   routeTree: tree,
-  defaultNotFoundComponent: NotFound,
+  defaultNotFoundComponent: () => <NotFound />,
   defaultErrorComponent: ({ error, reset }) => (
     <ErrorState what="This page" error={error} again={reset} />
   ),

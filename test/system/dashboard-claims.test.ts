@@ -124,16 +124,16 @@ describe.skipIf(missing('chromium'))('what the pages have in common', () => {
     expect(await level('All manual environments').getByText('API_URL').count()).toBe(0)
 
     await v.goto(content.pages['environment-variables'])
-    const row = (name: string) =>
+    const row = (of: string, name: string) =>
       v.page
-        .getByRole('table', { name: 'Variables', exact: true })
+        .getByRole('table', { name: `Variables of ${of}` })
         .getByRole('row')
         .filter({ hasText: name })
-    await row('APP_KEY').getByText('(shadows all environments)').waitFor()
-    await row('APP_KEY').getByText('This environment').waitFor()
-    await row('LOG_LEVEL').getByText('All environments').waitFor()
-    await row('SMTP_HOST').getByText('All manual environments').waitFor()
-    expect(await row('API_URL').count()).toBe(0) // of previews
+    await row('this environment', 'APP_KEY').getByText('Overrides all environments').waitFor()
+    await row('all environments', 'APP_KEY').getByText('Overridden by this environment').waitFor()
+    await row('all environments', 'LOG_LEVEL').waitFor()
+    await row('all manual environments', 'SMTP_HOST').waitFor()
+    expect(await v.page.getByText('API_URL').count()).toBe(0) // of previews
     await v.text(/SERVICE_ENV_IDENTIFIER/).waitFor()
   })
 

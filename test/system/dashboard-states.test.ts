@@ -213,7 +213,7 @@ describe.skipIf(missing('chromium'))('states of the pages', () => {
       await v.page.locator('[data-loading]').first().waitFor({ state: 'detached' })
       if (pages.includes(path))
         await v
-          .text(/`npm run build` exited with 2\./)
+          .text(/npm run build exited with 2\./)
           .first()
           .waitFor()
       const said = String(await v.page.evaluate('document.title + document.body.innerText'))

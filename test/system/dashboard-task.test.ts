@@ -144,6 +144,32 @@ describe.skipIf(missing('chromium'))('the deployment page', () => {
     await p.settled(id)
   })
 
+  test('on a phone, lines wrap and the newest one is in view above the navigation', async () => {
+    const id = await play()
+    for (let n = 1; n <= 80; n++) attempt.say(`${n} ${'wraps '.repeat(n % 23)}end\n`)
+    await row(80).waitFor()
+    const phone = await chrome.visit(p.cp.url, { width: 390, height: 844, isPhone: true })
+    try {
+      await phone.signIn('ada@example.com', PASSWORD)
+      await phone.goto(`/tasks/${id}`)
+      const newest = phone.page.locator('[data-n="80"]')
+      await newest.waitFor()
+      await phone.page.waitForLoadState('networkidle')
+      expect(Number(await phone.page.evaluate(FROM_END))).toBeLessThanOrEqual(40)
+      const nav = phone.page.getByRole('navigation', { name: 'Main' })
+      const [line, below] = [await newest.boundingBox(), await nav.boundingBox()]
+      if (!line || !below) throw new Error('not shown')
+      expect(line.y + line.height).toBeLessThanOrEqual(below.y)
+      // the page is as high as the window
+      const left = 'document.documentElement.scrollHeight - innerHeight'
+      expect(Number(await phone.page.evaluate(left))).toBeLessThanOrEqual(0)
+    } finally {
+      await phone.close()
+      letGo()
+      await p.settled(id)
+    }
+  })
+
   test('output that means harm is text', async () => {
     const id = await play()
     attempt.say('<script>window.pwned=1</script><img src=x onerror="window.pwned=1">\n')

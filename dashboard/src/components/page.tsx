@@ -13,9 +13,15 @@ export function useTitle(title: string): void {
 
 const InPage = createContext(false)
 
+interface FrameProps {
+  title?: string
+  children: ReactNode
+}
+
 /** The margins of a page, for what is shown in its place: loading, errors. Inside a page it adds nothing. */
-export function PageFrame({ children }: { children: ReactNode }) {
-  return useContext(InPage) ? children : <div className={css.page}>{children}</div>
+export function PageFrame({ title, children }: FrameProps) {
+  if (useContext(InPage)) return children
+  return title ? <Page title={title}>{children}</Page> : <div className={css.page}>{children}</div>
 }
 
 interface PageProps {

@@ -2,6 +2,7 @@
 // with what to do next.
 import { type ReactNode, useEffect, useRef, useState } from 'react'
 import { type Problem, problemOf } from '../api.ts'
+import { capital } from '../format.ts'
 import { Button } from './button.tsx'
 import { Icon } from './icon.tsx'
 import { PageFrame } from './page.tsx'
@@ -43,7 +44,7 @@ export function ErrorState({
 }) {
   const problem = problemOf(error)
   return (
-    <PageFrame>
+    <PageFrame title={capital(what.replace(/^The /, ''))}>
       <div role="alert" className={css.error}>
         <p className={css.title}>
           {what} could not be loaded{problem.requestId ? ` (${problem.requestId})` : ''}.

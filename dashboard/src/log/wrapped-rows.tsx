@@ -14,8 +14,10 @@ export function WrappedRows(props: RowsProps) {
     getScrollElement: () => box.current,
     estimateSize: () => ROW_PX,
     overscan: SPARE,
-    initialOffset: (props.begin ?? 0) * ROW_PX,
+    initialOffset: (isFollowing ? count : (props.begin ?? 0)) * ROW_PX,
   })
+  // by default a row that is measured above the first visible one moves the view, which is pinned to the end here
+  virtual.shouldAdjustScrollPositionOnItemSizeChange = isFollowing ? () => false : undefined
   const items = virtual.getVirtualItems()
   const [from, to] = [items[0]?.index ?? 0, (items.at(-1)?.index ?? 0) + 1]
   const height = virtual.getTotalSize()
@@ -23,6 +25,16 @@ export function WrappedRows(props: RowsProps) {
   useLayoutEffect(() => {
     if (isFollowing && box.current) box.current.scrollTop = box.current.scrollHeight
   }, [isFollowing, count, height])
+  // the window or what is above the log changes its height
+  useLayoutEffect(() => {
+    const e = box.current
+    if (!e || !isFollowing) return
+    const observer = new ResizeObserver(() => {
+      e.scrollTop = e.scrollHeight
+    })
+    observer.observe(e)
+    return () => observer.disconnect()
+  }, [isFollowing])
   // biome-ignore lint/correctness/useExhaustiveDependencies: only when these rows appear
   useLayoutEffect(() => {
     if (props.begin !== undefined && !isFollowing) {

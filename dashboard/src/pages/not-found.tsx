@@ -2,10 +2,8 @@
 import { Link } from '@tanstack/react-router'
 import { buttonClass } from '../components/button.tsx'
 import { Page } from '../components/page.tsx'
-import { useMe } from '../organization.ts'
 
-export function NotFound() {
-  const isSignedIn = useMe().data !== undefined
+export function NotFound({ isSignedIn = true }: { isSignedIn?: boolean }) {
   return (
     <Page title="Not found" heading="Not found, or you don’t have access">
       <p className="muted">

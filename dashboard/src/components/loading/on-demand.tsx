@@ -4,11 +4,21 @@ import { useQuery } from '@tanstack/react-query'
 import { type ComponentType, useEffect, useState } from 'react'
 import { Loaded, Note } from '../states.tsx'
 
-/** The loader asks for a style sheet once; here one that did not arrive is asked for again. */
-function restyle(): void {
-  for (const link of document.querySelectorAll<HTMLLinkElement>('link[rel="stylesheet"]')) {
-    if (link.sheet === null) link.replaceWith(link.cloneNode())
-  }
+/** The loader asks for a style sheet once; here one that did not arrive is asked for again, and waited for. */
+async function restyle(): Promise<void> {
+  const links = [...document.querySelectorAll<HTMLLinkElement>('link[rel="stylesheet"]')]
+  const lost = links.filter((link) => link.sheet === null)
+  await Promise.all(
+    lost.map(
+      (link) =>
+        new Promise((resolve) => {
+          const again = link.cloneNode() as HTMLLinkElement
+          again.addEventListener('load', resolve)
+          again.addEventListener('error', resolve)
+          link.replaceWith(again)
+        }),
+    ),
+  )
 }
 
 /** Like React's `lazy`, which remembers a failure for ever. `isQuiet`: nothing takes its place. */
@@ -32,10 +42,7 @@ export function onDemand<P extends object>(
           },
           () => isHere && setLost(true),
         )
-      const askAgain = () => {
-        restyle()
-        ask()
-      }
+      const askAgain = () => void restyle().then(ask)
       ask()
       addEventListener('online', askAgain)
       return () => {
@@ -82,7 +89,7 @@ function standIn(load: () => Promise<object>, name: string): ComponentType {
     const query = useQuery({
       queryKey: ['page', name],
       queryFn: async () => {
-        restyle()
+        await restyle()
         return (await load()) as PageModule
       },
       retry: false,

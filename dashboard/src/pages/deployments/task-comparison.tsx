@@ -90,22 +90,20 @@ function Commits({ task: t, since, project }: ComparisonProps & { since: Compare
       </Change>
     )
   }
-  const isKnown = since.commit_sha !== null && t.commit_sha !== null
+  if (since.commit_sha === null || t.commit_sha === null) return null // not checked out yet
   const url =
-    isKnown &&
     project &&
     compareUrl(
       project.repo_url,
-      since.commit_sha ?? '',
-      t.commit_sha ?? '',
+      since.commit_sha,
+      t.commit_sha,
       project.repository.provider ?? null,
     )
   return (
     <Change title="Commit">
       <p className="row">
         <span>
-          <code>{short(since.commit_sha) || 'unknown'}</code> →{' '}
-          <code>{short(t.commit_sha) || 'unknown'}</code>
+          <code>{short(since.commit_sha)}</code> → <code>{short(t.commit_sha)}</code>
         </span>
         {url && (
           <a href={url} rel="noreferrer">

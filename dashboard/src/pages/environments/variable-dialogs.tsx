@@ -168,20 +168,18 @@ export function VariableHistory({ query, older }: HistoryProps) {
         empty={<Empty title="No changes yet" />}
       >
         {(entries) => (
-          <Table label="History of variables" head={['When', 'By', 'Where', 'Keys']}>
+          <Table label="History of variables" head={['Keys', 'Where', 'By', 'When']}>
             {entries.map((one) => (
               <Row key={one.id}>
-                <Cell of="When">
-                  <Time at={one.at} />
+                <Cell of="Keys">{wordsOf(one)}</Cell>
+                <Cell of="Where" plain>
+                  {one.environment?.identifier ?? LEVELS[one.level]}
                 </Cell>
                 <Cell of="By" plain>
                   {one.by.name ?? one.by.type}
                 </Cell>
-                <Cell of="Where" plain>
-                  {one.environment?.identifier ?? LEVELS[one.level]}
-                </Cell>
-                <Cell of="Keys" plain>
-                  {wordsOf(one)}
+                <Cell of="When" plain>
+                  <Time at={one.at} />
                 </Cell>
               </Row>
             ))}

@@ -125,7 +125,7 @@ function OneLevel({ environment: e, level, variables, edit }: LevelProps) {
   const overridden = variables.filter((v) => v.shadows.some((one) => one === level))
   if (given.length + overridden.length === 0) return null
   return (
-    <div className="stack-small">
+    <div className={css.level}>
       <div className="row spread">
         <h3>{LEVELS[level]}</h3>
         {level !== 'environment' && (
@@ -206,6 +206,7 @@ function VariableRow({ variable: v, edit }: { variable: Variable; edit: LevelPro
 
 function VariableState({ variable: v }: { variable: Variable }) {
   const over = v.shadows.map((level) => LEVELS[level].toLowerCase()).join(', ')
+  if (!v.changed_since_deployment && !over) return null
   return (
     <span className="row">
       {v.changed_since_deployment && (

@@ -73,26 +73,26 @@ function changesOf(entry: Entry): string {
 
 export function AuditTable({ entries }: { entries: readonly Entry[] }) {
   return (
-    <Table label="Audit log" head={['When', 'Who', 'What', 'Thing', 'Changes', 'From']}>
+    <Table label="Audit log" head={['What', 'Thing', 'Who', 'Changes', 'From', 'When']}>
       {entries.map((e) => (
         <Row key={e.id}>
-          <Cell of="When">
-            <Time at={e.at} />
-          </Cell>
-          <Cell of="Who" plain>
-            {e.actor.name ?? e.actor.type}
-          </Cell>
           <Cell of="What" plain>
             <code className={css.verb}>{e.verb}</code>
           </Cell>
           <Cell of="Thing" plain>
             {e.subject.type} {e.subject.name ?? e.subject.id}
           </Cell>
+          <Cell of="Who" plain>
+            {e.actor.name ?? e.actor.type}
+          </Cell>
           <Cell of="Changes" plain>
             <span className="muted small">{changesOf(e)}</span>
           </Cell>
           <Cell of="From" plain>
-            <span className="muted small">{e.address}</span>
+            {e.address && <span className="muted small">{e.address}</span>}
+          </Cell>
+          <Cell of="When" plain>
+            <Time at={e.at} />
           </Cell>
         </Row>
       ))}

@@ -199,7 +199,7 @@ function Trouble({ channel: c }: { channel: Channel }) {
   if (!c.failing_since) return null
   return (
     <Note kind="warn">
-      It fails since <Time at={c.failing_since} />: {c.error} {c.waiting} waiting; Berth tries again
+      Failing since <Time at={c.failing_since} />: {c.error} {c.waiting} waiting. Berth tries again
       by itself for about a day.
     </Note>
   )

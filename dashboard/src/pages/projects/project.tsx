@@ -62,7 +62,7 @@ function Environments({ project }: { project: Project }) {
             />
             <Table
               label="Environments"
-              head={['Environment', 'Kind', 'Status', 'Version', 'Deployed', 'Address', 'More']}
+              head={['Environment', 'Status', 'Kind', 'Version', 'Deployed', 'Address', 'More']}
             >
               {environments
                 .filter((e) => matches(e, filter.toLowerCase()))
@@ -109,14 +109,18 @@ function EnvironmentRow({ environment: e }: { environment: Environment }) {
           )}
         </div>
       </Cell>
-      <Cell of="Kind" plain>
-        {e.pull_request ? <a href={e.pull_request.url}>PR #{e.pull_request.number}</a> : 'Manual'}
-      </Cell>
       <Cell of="Status" plain>
         <div className="stack-small">
           <Status of={e.status} />
           {e.status_reason && <span className="muted small">{e.status_reason}</span>}
         </div>
+      </Cell>
+      <Cell of="Kind" plain>
+        {e.pull_request ? (
+          <a href={e.pull_request.url}>PR #{e.pull_request.number}</a>
+        ) : (
+          <span className={css.manual}>Manual</span>
+        )}
       </Cell>
       <Cell of="Version" plain>
         <span>

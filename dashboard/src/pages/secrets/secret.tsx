@@ -5,11 +5,11 @@ import { OneTimeSecret, useSecret } from './one-time-secret.tsx'
 
 export function SecretPage() {
   const { id = '' } = useParams({ strict: false }) as { id?: string }
-  const secret = useSecret(id).data
+  const { data: secret, isError } = useSecret(id)
   const navigate = useNavigate()
   return (
     <Page title={secret?.title ?? 'Secret'}>
-      <Section title="Copy it now">
+      <Section title={isError ? 'Not available' : 'Copy it now'}>
         <OneTimeSecret
           id={id}
           onDone={() => void navigate({ to: secret?.back ?? '/' })}
