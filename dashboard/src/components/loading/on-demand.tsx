@@ -4,22 +4,34 @@ import { useQuery } from '@tanstack/react-query'
 import { type ComponentType, useEffect, useState } from 'react'
 import { Loaded, Note } from '../states.tsx'
 
+let styling: Promise<unknown> | undefined
+
 /** The loader asks for a style sheet once; here one that did not arrive is asked for again, and waited for. */
-async function restyle(): Promise<void> {
+function restyle(): Promise<unknown> {
   const links = [...document.querySelectorAll<HTMLLinkElement>('link[rel="stylesheet"]')]
-  const lost = links.filter((link) => link.sheet === null)
-  await Promise.all(
-    lost.map(
-      (link) =>
-        new Promise((resolve) => {
-          const again = link.cloneNode() as HTMLLinkElement
-          again.addEventListener('load', resolve)
-          again.addEventListener('error', resolve)
-          link.replaceWith(again)
-        }),
-    ),
-  )
+  const lost = links.filter(isLost)
+  styling ??= Promise.all(lost.map(replace)).finally(() => {
+    styling = undefined
+  })
+  return styling
 }
+
+/** The rules of a style sheet that did not arrive cannot be read. */
+function isLost(link: HTMLLinkElement): boolean {
+  try {
+    return link.sheet === null || link.sheet.cssRules.length === 0
+  } catch {
+    return true
+  }
+}
+
+const replace = (link: HTMLLinkElement): Promise<unknown> =>
+  new Promise((resolve) => {
+    const again = link.cloneNode() as HTMLLinkElement
+    again.addEventListener('load', resolve)
+    again.addEventListener('error', resolve)
+    link.replaceWith(again)
+  })
 
 /** Like React's `lazy`, which remembers a failure for ever. `isQuiet`: nothing takes its place. */
 export function onDemand<P extends object>(
