@@ -241,8 +241,10 @@ describe.each(ENGINES)('schedules on %s', (engine) => {
     await deployWith()
     const { ctx } = p.cp.running
     const row = { environmentId: environment.id, action: 'backup', outcome: 'started' as const }
+    const now = ctx.clock.now() // the hourly sweep, which may come meanwhile, leaves them
     const old = Array.from({ length: 150 }, (_, i) => {
-      return { ...row, dueAt: i, lastDueAt: i, runs: 1, taskId: null, reason: null }
+      const at = now - 1_000 + i
+      return { ...row, dueAt: at, lastDueAt: at, runs: 1, taskId: null, reason: null }
     })
     await ctx.db.insertInto('scheduleRuns').values(old).execute()
     await toNextRun()
