@@ -141,14 +141,32 @@ describe('pack', () => {
     await expect(packed(join(dir, 'absent'))).rejects.toThrow()
   })
 
-  it('a connection that breaks inside a file is one failure, and nothing else', async () => {
+  it.each([
+    ['inside a file', 'large', 0],
+    ['at the first folder', '.', 0],
+    ['between two files', '.', 3],
+  ])('a connection that breaks %s is one failure, and nothing else', async (_, path, after) => {
     writeFileSync(join(dir, 'large'), 'y'.repeat(1_500_000))
+    for (let n = 0; n < 50; n++) writeFileSync(join(dir, `small-${n}`), 'x')
+    let written = 0
     const broken = new Writable({
-      write: (_chunk, _encoding, done) => done(new Error('write EPIPE')),
+      write(_chunk, _encoding, done) {
+        written += 1
+        done(written > after ? new Error('write EPIPE') : null)
+      },
     })
-    await expect(packInto(broken, join(dir, 'large'), copied)).rejects.toThrow()
+    await expect(packInto(broken, join(dir, path), copied)).rejects.toThrow()
     // the entry and the archive end in later turns; an error without a listener would fail the run
     await finished(broken, { error: false }).catch(() => {})
+    await new Promise((resolve) => setImmediate(resolve))
+  })
+
+  it('a connection that is gone before the first byte is one failure, too', async () => {
+    writeFileSync(join(dir, 'seed.sql'), 'select 1')
+    const gone = new Writable()
+    gone.on('error', () => {})
+    gone.destroy(new Error('write EPIPE'))
+    await expect(packInto(gone, join(dir, 'seed.sql'), copied)).rejects.toThrow()
     await new Promise((resolve) => setImmediate(resolve))
   })
 })

@@ -26,6 +26,23 @@ async function* walk(folder: string, name: string, copied: Copied): AsyncGenerat
   }
 }
 
+/** Throws if the connection is gone already. `done` reports every later failure. */
+function addEntry(
+  archive: Pack,
+  header: Parameters<Pack['entry']>[0],
+): { sink: ReturnType<Pack['entry']>; done: Promise<void> } {
+  let end!: (error?: Error | null) => void
+  const done = new Promise<void>((resolve, reject) => {
+    end = (error) => (error ? reject(error) : resolve())
+  })
+  const gone = (): void => end(new Error('the connection is gone'))
+  archive.once('close', gone)
+  done.catch(() => {}).finally(() => archive.off('close', gone))
+  const sink = archive.entry(header, end)
+  sink.on('error', () => {}) // without a listener it would end the process
+  return { sink, done }
+}
+
 /** Reads exactly the size that its head says; a file that shrinks meanwhile is a failure. */
 async function addFile(archive: Pack, { path, name }: Found, copied: Copied): Promise<void> {
   const file = await open(path, 'r')
@@ -35,30 +52,22 @@ async function addFile(archive: Pack, { path, name }: Found, copied: Copied): Pr
       const most = `${CLIENT.copyBytes / 1_024 ** 3} GiB`
       throw new CliError(EXIT.error, `a copy has at most ${most}`, 'copy it in parts')
     }
-    let entry!: ReturnType<Pack['entry']>
-    const done = new Promise<void>((resolve, reject) => {
-      archive.once('close', () => reject(new Error('the connection is gone')))
-      entry = archive.entry({ name, size, mode: mode & 0o777, mtime }, (error) =>
-        error ? reject(error) : resolve(),
-      )
-    })
-    entry.on('error', () => {}) // `done` reports it; without a listener it would end the process
-    done.catch(() => {})
+    const entry = addEntry(archive, { name, size, mode: mode & 0o777, mtime })
     const chunk = Buffer.allocUnsafe(256 * 1_024)
     for (let at = 0; at < size; ) {
       const { bytesRead } = await file.read(chunk, 0, Math.min(chunk.length, size - at), at)
       if (bytesRead === 0) throw new CliError(EXIT.error, `${path} became shorter meanwhile`)
       at += bytesRead
       copied.bytes += bytesRead
-      if (!entry.write(Buffer.from(chunk.subarray(0, bytesRead)))) {
+      if (!entry.sink.write(Buffer.from(chunk.subarray(0, bytesRead)))) {
         await Promise.race([
-          new Promise<void>((resolve) => entry.once('drain', () => resolve())),
-          done,
+          new Promise<void>((resolve) => entry.sink.once('drain', () => resolve())),
+          entry.done,
         ])
       }
     }
-    entry.end(undefined)
-    await done
+    entry.sink.end(undefined)
+    await entry.done
     copied.files += 1
   } finally {
     await file.close()
@@ -89,9 +98,7 @@ export async function packInto(to: Writable, path: string, copied: Copied): Prom
       if (one.isFolder) {
         const { mode, mtime } = await stat(one.path)
         const header = { name: one.name, type: 'directory', mode: mode & 0o777, mtime } as const
-        await new Promise<void>((resolve, reject) => {
-          archive.entry(header, (error) => (error ? reject(error) : resolve()))
-        })
+        await addEntry(archive, header).done
       } else await addFile(archive, one, copied)
     }
   } catch (error) {
