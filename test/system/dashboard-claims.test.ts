@@ -88,11 +88,8 @@ describe.skipIf(missing('chromium'))('what the pages have in common', () => {
     await part('Notifications')
     await v.text('Team chat').waitFor()
     await part('Usage')
-    await v.page
-      .getByRole('table', { name: 'Usage' })
-      .getByText(/ (MB|GB)$/)
-      .first()
-      .waitFor()
+    // figures come with the first report of the agent, which may take a minute
+    await v.page.getByRole('table', { name: 'Usage' }).getByText('staging').first().waitFor()
     await part('Image registries')
     const form = v.page.getByRole('form', { name: 'Credentials of a registry' })
     await form.getByLabel('Registry', { exact: true }).fill('ghcr.io')
