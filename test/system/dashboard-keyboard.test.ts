@@ -60,6 +60,11 @@ class Typist {
     return isInView ? undefined : `${name}: not in view`
   }
 
+  /** Waits until the focus is inside what has just opened: it moves there a frame later. */
+  async enters(role: string): Promise<void> {
+    await this.v.page.locator(`[role=${role}]:focus, [role=${role}] :focus`).waitFor()
+  }
+
   /** Presses a key until the focus has this name; every stop before it is looked at too. */
   async to(name: string | RegExp, key = 'Tab'): Promise<void> {
     const passed: string[] = []
@@ -130,7 +135,7 @@ describe.skipIf(missing('chromium'))('the keyboard alone', () => {
     await v.button('Roll back').waitFor()
     await hand.to('More actions for staging')
     await hand.press('ArrowDown')
-    await v.page.getByRole('menuitem').first().waitFor()
+    await hand.enters('menu')
     await hand.to('Stop staging', 'ArrowDown')
     await hand.press('Escape')
     await v.page.getByRole('menu').waitFor({ state: 'detached' })
@@ -154,6 +159,7 @@ describe.skipIf(missing('chromium'))('the keyboard alone', () => {
 
     await hand.press('Enter')
     await dialog.getByRole('radio').first().waitFor()
+    await hand.enters('dialog')
     await hand.to(/^aaaaaaa/)
     await hand.to(/^bbbbbbb/, 'ArrowUp')
     expect(await dialog.getByRole('radio', { name: /^bbbbbbb/ }).isChecked()).toBe(true)

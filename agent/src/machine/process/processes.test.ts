@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
 import { afterEach, expect, it } from 'vitest'
 import { findStopped } from './processes.ts'
 
@@ -15,7 +16,10 @@ async function start(command: string): Promise<{ pid: number; inner: number }> {
   })
   started.push(child)
   const [line] = (await once(child.stdout, 'data')) as [Buffer]
-  return { pid: child.pid ?? 0, inner: Number(String(line).trim()) }
+  const inner = Number(String(line).trim())
+  // the shell names its child before the child has become the program
+  await becomes(() => readFileSync(`/proc/${inner}/comm`, 'utf8').trim() === 'sleep')
+  return { pid: child.pid ?? 0, inner }
 }
 
 /** The kernel delivers a signal soon, not at once. */
