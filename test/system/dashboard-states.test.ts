@@ -246,8 +246,7 @@ describe.skipIf(missing('chromium'))('states of the pages', () => {
       const answer = await cp.call('GET', `/api/environments/${made.id}`)
       return answer.status === 404 || undefined
     })
-    await v.goto(`/tasks/${id}`)
-    await v.text('Environment removed').waitFor()
+    await v.text('Environment removed').waitFor() // without a reload
     await v.goto(`/environments/${made.id}`)
     await v.heading(NOT_FOUND)
   })

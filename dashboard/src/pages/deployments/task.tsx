@@ -115,8 +115,8 @@ function useAbove(ref: RefObject<HTMLElement | null>): void {
 
 function Full({ task: t, session }: { task: Task; session: LogSession | undefined }) {
   const environments = useEnvironment(t.environment_id)
-  const environment = environments.data
   const isGone = environments.isError && problemOf(environments.error).status === 404
+  const environment = isGone ? undefined : environments.data // which keeps what was read before
   const project = useProject(t.project_id).data
   useOrganizationOf(project?.organization_id)
   const viewer = useRef<ViewerHandle>(null)
@@ -145,12 +145,12 @@ function Full({ task: t, session }: { task: Task; session: LogSession | undefine
                 {' / '}
               </>
             )}
-            {environment ? (
+            {isGone ? (
+              'Environment removed'
+            ) : environment ? (
               <Link to="/environments/$id" params={{ id: String(t.environment_id) }}>
                 {name}
               </Link>
-            ) : isGone ? (
-              'Environment removed'
             ) : (
               'Environment'
             )}
