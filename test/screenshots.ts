@@ -1,10 +1,11 @@
 // `npm run screenshots`: every page and state of the dashboard in both themes at 1280×800, 1440×900 and 390×844, in
 // .data/screenshots, which git ignores. `-- --only task,projects-empty` renders pages whose name is or begins with one of
-// these. The pictures of the documentation are written to docs/screenshots.
+// these. Each is looked at by axe-core as well. The pictures of the documentation are written to docs/screenshots.
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
+import { findings } from './fixtures/people/axe.ts'
 import { Chromium, type Visitor } from './fixtures/people/chromium.ts'
 import { makeShots, type Shot, type Shots, type Who } from './fixtures/people/dashboard-shots.ts'
 
@@ -76,6 +77,9 @@ class Studio {
         if (!shot.isWindow) await whole(v, size)
         await v.page.screenshot({ path: join(out, `${name}.png`) })
       }
+      for (const found of await findings(v.page)) {
+        violations.push(`${shot.name}, ${theme}${device.isPhone ? ', phone' : ''}: ${found}`)
+      }
     }
     await v.page.emulateMedia({ colorScheme: 'light' })
     await shot.after?.(v)
@@ -128,6 +132,7 @@ const chrome = await Chromium.launch()
 const shots = await makeShots()
 const studio = new Studio(chrome, shots)
 const problems: string[] = []
+const violations: string[] = []
 let taken = 0
 
 async function take(shot: Shot, device: Device): Promise<void> {
@@ -151,7 +156,7 @@ try {
   await shots.close()
   await chrome.close()
 }
-console.log(`${taken} pictures: ${out}`)
-for (const problem of problems) console.error(problem)
+console.log(`${taken} pictures, ${violations.length} findings of axe-core: ${out}`)
+for (const problem of [...problems, ...violations]) console.error(problem)
 if (taken === 0) console.error('No page has this name.')
-process.exitCode = problems.length > 0 || taken === 0 ? 1 : 0
+process.exitCode = problems.length + violations.length > 0 || taken === 0 ? 1 : 0

@@ -108,6 +108,14 @@ export function Message({ of }: { of: string }) {
   )
 }
 
+/** A page whose heading is its subject's name, until that is known. */
+export const unnamed = (kind: string, state: ReactNode): ReactNode => (
+  <>
+    <h1 className="visually-hidden">{kind}</h1>
+    {state}
+  </>
+)
+
 interface Answer<T> {
   data: T | undefined
   error: unknown

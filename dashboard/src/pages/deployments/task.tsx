@@ -5,7 +5,7 @@ import { Link, useSearch } from '@tanstack/react-router'
 import { type RefObject, useEffect, useLayoutEffect, useMemo, useRef, useState } from 'react'
 import { problemOf, trpc } from '../../api.ts'
 import { Page } from '../../components/page.tsx'
-import { Loaded, Skeleton } from '../../components/states.tsx'
+import { Loaded, Skeleton, unnamed } from '../../components/states.tsx'
 import { type Task, useEnvironment, useProject } from '../../data.ts'
 import { useFavicon } from '../../favicon.ts'
 import { capital } from '../../format.ts'
@@ -70,7 +70,9 @@ export function TaskPage() {
       also={parts}
       what="The deployment"
       missing={<NotFound />}
-      frame={(state) => (task.isError ? <Page title="Deployment">{state}</Page> : state)}
+      frame={(state) =>
+        task.isError ? <Page title="Deployment">{state}</Page> : unnamed('Deployment', state)
+      }
     >
       {(t) => <Full key={t.id} task={t} session={session} />}
     </Loaded>

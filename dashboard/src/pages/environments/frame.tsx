@@ -4,7 +4,7 @@ import type { ReactNode } from 'react'
 import { buttonClass } from '../../components/button.tsx'
 import { Icon } from '../../components/icon.tsx'
 import { Page } from '../../components/page.tsx'
-import { Loaded, Note } from '../../components/states.tsx'
+import { Loaded, Note, unnamed } from '../../components/states.tsx'
 import { Status } from '../../components/status.tsx'
 import { Tabs } from '../../components/tabs.tsx'
 import { Moment } from '../../components/time.tsx'
@@ -34,7 +34,13 @@ export function EnvironmentFrame({ tab, also = [], children }: FrameProps) {
       also={parts}
       what="The environment"
       missing={<NotFound />}
-      frame={(state) => (environment.isError ? <Page title="Environment">{state}</Page> : state)}
+      frame={(state) =>
+        environment.isError ? (
+          <Page title="Environment">{state}</Page>
+        ) : (
+          unnamed('Environment', state)
+        )
+      }
     >
       {(e) => <Full environment={e} tab={tab} content={children(e)} />}
     </Loaded>
