@@ -177,6 +177,26 @@ describe.skipIf(missing('chromium'))('every page', () => {
     },
   )
 
+  test('on a phone every row of links shows the open one', async () => {
+    const v = await chrome.visit(content.platform.cp.url, {
+      width: 390,
+      height: 844,
+      isPhone: true,
+    })
+    await v.signIn(ADA.email, ADA.password)
+    for (const part of ['notifications', 'delete']) {
+      await v.goto(`${content.pages['project-settings']}/${part}`)
+      await settled(v)
+      const hidden = await v.page.evaluate(
+        `[...document.querySelectorAll('main nav [aria-current]')]
+          .filter((e) => e.getBoundingClientRect().right > innerWidth || e.getBoundingClientRect().left < 0)
+          .map((e) => e.textContent)`,
+      )
+      expect(hidden, part).toEqual([])
+    }
+    await v.close()
+  })
+
   test('a schedule shows its next run and what became of the last ones', async () => {
     const v = visitor
     const page = content.pages['environment-actions']

@@ -283,7 +283,7 @@ describe.skipIf(missing('chromium'))('projects in a browser', () => {
     await v.link('Connect a forge').waitFor()
     await v.button('Dismiss').click()
     await v.page.reload()
-    await v.text('No projects yet.').waitFor()
+    await v.text('No projects yet').waitFor()
     expect(await v.page.getByRole('heading', { name: /Get started/ }).count()).toBe(0)
     expect(v.complaints).toEqual([])
     await v.close()

@@ -142,9 +142,9 @@ describe.skipIf(missing('chromium'))('states of the pages', () => {
     const { cp } = content.platform
     const empty = await cp.project('empty', content.platform.serverId)
     await v.goto(`/projects/${empty.id}`)
-    await v.text('No environments yet.').waitFor()
+    await v.text('No environments yet').waitFor()
     await v.goto(`/projects/${empty.id}/deployments`)
-    await main().getByText('Nothing was deployed yet.').waitFor()
+    await main().getByText('Nothing deployed yet').waitFor()
     await v.goto(`/projects/${empty.id}/variables`)
     await main().getByText('No variables yet.').first().waitFor()
     expect(await main().getByText('No variables yet.').count()).toBe(3)
@@ -172,7 +172,7 @@ describe.skipIf(missing('chromium'))('states of the pages', () => {
     const w = await chrome.visit(cp.url)
     await w.signIn(viewer.email, PASSWORD)
     await w.goto('/admin')
-    await main(w).getByText('Only platform administrators see this page.').waitFor()
+    await main(w).getByText('Only platform administrators see this page').waitFor()
     await frame(w).waitFor()
     const why = 'Your role does not show you servers.'
     await w.page.route(/\/trpc\/.*server\.list/, (route) =>

@@ -85,7 +85,7 @@ describe.skipIf(missing('chromium'))('the dashboard in a browser', () => {
     await v.fill('Password', PASSWORD)
     await v.fill('Organization', 'Acme')
     await v.button('Set up').click()
-    await v.text('No projects yet.').waitFor()
+    await v.text('No projects yet').waitFor()
 
     await v.link('Add a server').click()
     await v.fill('Name', 'fra-1')
@@ -155,7 +155,7 @@ describe.skipIf(missing('chromium'))('the dashboard in a browser', () => {
     await dialog.getByLabel('Also staging, protected by Ada').check()
     await confirm.click()
     await v.heading('Projects')
-    await v.text('No projects yet.').waitFor() // it was deleted with its last environment
+    await v.text('No projects yet').waitFor() // it was deleted with its last environment
   })
 
   describe('with a project', () => {
@@ -394,7 +394,7 @@ describe.skipIf(missing('chromium'))('the dashboard in a browser', () => {
       await keyboard.type('staging')
       await press('Enter')
       await v.heading('shop')
-      await v.text('No environments yet.').waitFor()
+      await v.text('No environments yet').waitFor()
     })
   })
 })

@@ -67,7 +67,7 @@ export function Empty({ title, children }: { title: string; children?: ReactNode
 
 /** A page or a part of it that this user may not open; the answer for both is the same. */
 export function NoAccess({ children }: { children?: ReactNode }) {
-  return <Empty title="Not found, or you don't have access.">{children}</Empty>
+  return <Empty title="Not found, or you don't have access">{children}</Empty>
 }
 
 /** Something that must be connected first, such as a server. */

@@ -1,6 +1,6 @@
 // Tabs that are pages: links, each with an address of its own.
-import { Link, useLocation } from '@tanstack/react-router'
-import { useEffect, useRef } from 'react'
+import { Link } from '@tanstack/react-router'
+import { useRow } from './navigation/use-row.ts'
 import css from './tabs.module.css'
 
 interface Tab {
@@ -11,13 +11,7 @@ interface Tab {
 }
 
 export function Tabs({ label, tabs }: { label: string; tabs: readonly Tab[] }) {
-  const ref = useRef<HTMLElement>(null)
-  const { pathname } = useLocation()
-  // biome-ignore lint/correctness/useExhaustiveDependencies: on a phone the row scrolls, and the open page must be in view
-  useEffect(() => {
-    const open = ref.current?.querySelector('[aria-current="page"]')
-    open?.scrollIntoView({ block: 'nearest', inline: 'nearest' })
-  }, [pathname])
+  const ref = useRow()
   return (
     <nav ref={ref} aria-label={label} className={css.tabs}>
       {tabs.map((tab) => (

@@ -2,6 +2,7 @@
 import { Link, useLocation } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
 import css from './side-nav.module.css'
+import { useRow } from './use-row.ts'
 
 export interface SideLink {
   /** The address of a page, or "#name" for a part of this one. */
@@ -26,7 +27,7 @@ export function SideNav({ label, links, children }: SideNavProps) {
   const { hash } = useLocation()
   return (
     <div className={css.layout}>
-      <nav aria-label={label} className={css.nav}>
+      <nav ref={useRow()} aria-label={label} className={css.nav}>
         {links.map((link) => (
           <SideItem key={link.to} link={link} hash={hash} />
         ))}

@@ -359,7 +359,7 @@ function States() {
       <Banner>Version 1.4 is available.</Banner>
       <Note>Variables changed since the last deployment.</Note>
       <Note kind="ok">The domain is verified.</Note>
-      <Note kind="warn">fra-1 is offline since 09:02.</Note>
+      <Note kind="warn">fra-1 has been offline since 09:02.</Note>
       <Note kind="bad">The build failed in step 4.</Note>
       <Empty title="No environments">
         <p>Push a branch or open a pull request to create one.</p>

@@ -13,7 +13,7 @@ import { Time } from '../../components/time.tsx'
 import type { Environment, Task } from '../../data.ts'
 import { useId } from '../../params.ts'
 import { Artifacts, filesOptions } from '../deployments/artifacts.tsx'
-import { lockReason } from './bits.tsx'
+import { actReason } from './bits.tsx'
 import { EnvironmentFrame } from './frame.tsx'
 import { ActionSchedule } from './schedule.tsx'
 
@@ -66,8 +66,7 @@ function Actions({ environment: e }: { environment: Environment }) {
 
 function reasonOf(e: Environment, a: Action): string | undefined {
   if (!a.enabled) return a.disabled_reason ?? 'This action is disabled.'
-  if (e.may.includes('act')) return undefined
-  return lockReason(e) ?? 'You can’t start it now.'
+  return actReason(e)
 }
 
 function One({

@@ -15,7 +15,7 @@ import { Cell, Row, Table } from '../../components/table.tsx'
 import { Time } from '../../components/time.tsx'
 import type { Environment } from '../../data.ts'
 import { bytes } from '../../format.ts'
-import { lockReason } from './bits.tsx'
+import { actReason, lockReason } from './bits.tsx'
 import { EnvironmentFrame } from './frame.tsx'
 
 type Backup = Awaited<ReturnType<typeof api.backup.list.query>>['backups'][number]
@@ -34,9 +34,6 @@ export function EnvironmentBackups() {
   )
 }
 
-const reasonOf = (e: Environment): string | undefined =>
-  e.may.includes('act') ? undefined : (lockReason(e) ?? 'You can’t start it now.')
-
 function Backups({ environment: e }: { environment: Environment }) {
   const query = useQuery(trpc.backup.list.queryOptions({ environment_id: e.id }))
   const [chosen, choose] = useState<Backup | null>(null)
@@ -46,7 +43,7 @@ function Backups({ environment: e }: { environment: Environment }) {
       title="Backups"
       isBare
       actions={
-        <ActButton act={create} done="Backup started." reason={reasonOf(e)}>
+        <ActButton act={create} done="Backup started." reason={actReason(e)}>
           Back up now
         </ActButton>
       }
@@ -112,7 +109,7 @@ function One(props: { backup: Backup; environment: Environment; onRestore(): voi
         {b.status === 'complete' && (
           <Button
             small
-            reason={reasonOf(e)}
+            reason={actReason(e)}
             onClick={onRestore}
             aria-label={`Restore backup ${b.id}`}
           >

@@ -33,6 +33,15 @@ export function deployReason(e: Environment): string | undefined {
   return 'Your role doesn’t allow deploying.'
 }
 
+/** Undefined if an action or a backup can be started. */
+export function actReason(e: Environment): string | undefined {
+  if (e.may.includes('act')) return undefined
+  if (e.locked) return lockReason(e)
+  if (e.status === 'removing') return 'This environment is being removed.'
+  if (e.status === 'new') return 'Deploy it first.'
+  return 'Your role doesn’t allow this.'
+}
+
 interface DeployButtonProps {
   environment: Environment
   /** Plain where the main action of the page is another. */

@@ -165,14 +165,9 @@ function ServerNote({ environment: e }: { environment: Environment }) {
   if (server.status === 'offline') {
     return (
       <Note kind="warn">
-        {server.name} is offline
-        {server.last_seen_at && (
-          <>
-            {' '}
-            since <Moment at={server.last_seen_at} />
-          </>
-        )}
-        . A deployment waits up to 15 minutes for it.
+        {server.name} {server.last_seen_at ? 'has been offline since ' : 'is offline'}
+        {server.last_seen_at && <Moment at={server.last_seen_at} />}. A deployment waits up to 15
+        minutes for it.
       </Note>
     )
   }

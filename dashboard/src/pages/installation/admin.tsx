@@ -32,7 +32,7 @@ export function Admin() {
   if (me && !me.is_platform_admin) {
     return (
       <Page title="Platform administration">
-        <Empty title="Only platform administrators see this page.">
+        <Empty title="Only platform administrators see this page">
           <p>Ask one of them to appoint you, or to look for you.</p>
         </Empty>
       </Page>
@@ -54,7 +54,7 @@ export function Admin() {
   )
 }
 
-const none = <Empty title="None." />
+const none = <Empty title="None" />
 
 function Users() {
   const me = useMe().data

@@ -20,7 +20,7 @@ export function Audit() {
       {organization && mayRead ? (
         <List organization={organization} />
       ) : (
-        <Empty title="Your role does not let you read the audit log.">
+        <Empty title="Your role does not let you read the audit log">
           <p>Ask an owner or an administrator of the organization.</p>
         </Empty>
       )}
@@ -43,7 +43,7 @@ function List({ organization }: { organization: Membership }) {
         const page = await api.audit.list.query({ ...asked, cursor })
         return { items: page.entries, next: page.next }
       }}
-      empty={<Empty title="Nothing was changed yet." />}
+      empty={<Empty title="No changes yet" />}
     >
       {(entries) => <AuditTable entries={entries} />}
     </More>

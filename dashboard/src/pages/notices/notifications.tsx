@@ -38,7 +38,7 @@ function Channels({ organizationId }: { organizationId: number }) {
       {({ channels, sends_mail: sendsMail }) => (
         <>
           {channels.length === 0 && (
-            <Empty title="No channels yet.">
+            <Empty title="No channels yet">
               <p>Add one below to learn when a deployment fails or a server is offline.</p>
             </Empty>
           )}

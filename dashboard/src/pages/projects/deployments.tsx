@@ -30,7 +30,7 @@ function Deployments({ id }: { id: number }) {
         return { items: page.tasks, next: page.next }
       }}
       empty={
-        <Empty title="Nothing was deployed yet.">
+        <Empty title="Nothing deployed yet">
           <p>
             <code>berth deploy --wait</code> in the repository's folder deploys the branch you are
             on.

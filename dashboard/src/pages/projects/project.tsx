@@ -43,7 +43,7 @@ function Environments({ project }: { project: Project }) {
     <Loaded query={list} what="Environments">
       {({ environments }) =>
         environments.length === 0 ? (
-          <Empty title="No environments yet.">
+          <Empty title="No environments yet">
             <p>
               Open a pull request, or create one for a branch:{' '}
               <code>berth env create staging --branch main</code>

@@ -167,7 +167,7 @@ function Deliveries({ id }: { id: number }) {
           return { items: page.deliveries, next: page.next }
         }}
         empty={
-          <Empty title="No deliveries yet.">
+          <Empty title="No deliveries yet">
             <p>
               Add the webhook at the forge, then push. Each delivery appears here with the rule that
               decided.

@@ -41,7 +41,7 @@ export function Servers() {
       <Loaded query={servers} what="Servers">
         {({ servers: list }) =>
           list.length === 0 ? (
-            <Empty title="No servers yet.">
+            <Empty title="No servers yet">
               <p>
                 A server is a Linux machine of yours. Its agent connects to Berth, so it needs no
                 open port.

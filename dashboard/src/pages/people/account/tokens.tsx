@@ -39,7 +39,7 @@ export function TokenList() {
     <Loaded query={query} what="Tokens">
       {({ tokens }) =>
         tokens.length === 0 ? (
-          <Empty title="No tokens.">
+          <Empty title="No tokens">
             <p>
               <code>berth login</code> creates one for the CLI.
             </p>

@@ -15,7 +15,7 @@ export function Activity({ query }: { query: ReturnType<typeof useOverview> }) {
         <Loaded query={query} what="Deployments" lines={4}>
           {({ activity }) =>
             activity.length === 0 ? (
-              <Empty title="Nothing was deployed yet." />
+              <Empty title="Nothing deployed yet" />
             ) : (
               <ul className={css.items}>
                 {activity.map((one) => (

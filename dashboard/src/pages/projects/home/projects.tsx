@@ -37,7 +37,7 @@ export function Projects() {
       }
     >
       {organization === undefined ? (
-        <Empty title="You are not a member of any organization.">
+        <Empty title="You are not a member of any organization">
           <p>Ask a member for an invitation.</p>
         </Empty>
       ) : (
@@ -119,7 +119,7 @@ function List({ projects, servers, environments }: ListProps) {
   if (projects.length === 0) {
     return (
       <div className={css.whole}>
-        <Empty title="No projects yet.">
+        <Empty title="No projects yet">
           <p>A project is a repository with a domain and a server.</p>
         </Empty>
       </div>

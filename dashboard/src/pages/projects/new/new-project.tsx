@@ -23,7 +23,7 @@ export function NewProject() {
   if (!mayCreate) {
     return (
       <Page title="New project" trail={trail}>
-        <Empty title="Your role does not let you create projects.">
+        <Empty title="Your role does not let you create projects">
           <p>Ask an owner or an administrator of the organization.</p>
         </Empty>
       </Page>
@@ -61,7 +61,7 @@ function Servers({ children }: { children(list: List): React.ReactNode }) {
     <Loaded query={servers} what="Servers">
       {({ servers: list }) =>
         list.length === 0 ? (
-          <Empty title="A project needs a server.">
+          <Empty title="A project needs a server">
             <p>
               <Link to="/servers" search={{ add: 'true' }}>
                 Add a server first

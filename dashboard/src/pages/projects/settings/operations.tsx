@@ -16,7 +16,7 @@ const EnvironmentLink = ({ environment: e, tab }: { environment: Environment; ta
 )
 
 const none = (
-  <Empty title="No environments yet.">
+  <Empty title="No environments yet">
     <p>Open a pull request, or create an environment for a branch.</p>
   </Empty>
 )
@@ -87,7 +87,7 @@ export function SchedulesOf({ project: p }: { project: Project }) {
       <Loaded query={{ ...list, data: isLoading ? undefined : list.data }} what="Schedules">
         {() =>
           scheduled.length === 0 ? (
-            <Empty title="No schedules yet.">
+            <Empty title="No schedules yet">
               <p>
                 Give an action of .service.yml a <code>schedule</code>, then deploy. See{' '}
                 <Link to="/docs/service-file">the reference</Link>.
