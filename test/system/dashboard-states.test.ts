@@ -180,7 +180,7 @@ describe.skipIf(missing('chromium'))('states of the pages', () => {
     )
     await w.goto('/servers')
     await w.heading('Servers')
-    await main(w).getByText("Not found, or you don't have access.").waitFor()
+    await main(w).getByText("Not found, or you don't have access").waitFor()
     await main(w).getByText(why).waitFor()
     expect(await w.button('Try again').count()).toBe(0)
     await w.page.unrouteAll({ behavior: 'ignoreErrors' })
