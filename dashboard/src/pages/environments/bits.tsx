@@ -33,14 +33,9 @@ export function deployReason(e: Environment): string | undefined {
   return 'Your role doesn’t allow deploying.'
 }
 
-/** Undefined if an action or a backup can be started. */
-export function actReason(e: Environment): string | undefined {
-  if (e.may.includes('act')) return undefined
-  if (e.locked) return lockReason(e)
-  if (e.status === 'removing') return 'This environment is being removed.'
-  if (e.status === 'new') return 'Deploy it first.'
-  return 'Your role doesn’t allow this.'
-}
+/** Undefined if an action or a backup can be started: both need what deploying needs, and something deployed. */
+export const actReason = (e: Environment): string | undefined =>
+  e.may.includes('act') ? undefined : (deployReason(e) ?? 'Deploy it first.')
 
 interface DeployButtonProps {
   environment: Environment
