@@ -25,6 +25,7 @@ export interface Schema {
   agentEvents: AgentEventsTable
   agentRollouts: AgentRolloutsTable
   agentUpdates: AgentUpdatesTable
+  agentWakes: AgentWakesTable
   agents: AgentsTable
   alerts: AlertsTable
   approvals: ApprovalsTable
@@ -40,6 +41,7 @@ export interface Schema {
   browserSessions: BrowserSessionsTable
   deliveries: DeliveriesTable
   deviceLogins: DeviceLoginsTable
+  duties: DutiesTable
   environmentMetrics: EnvironmentMetricsTable
   environmentWatchers: EnvironmentWatchersTable
   environments: EnvironmentsTable
@@ -145,6 +147,13 @@ export interface AgentUpdatesTable {
   fromVersion: string | null
   offeredAt: number | null
   finishedAt: number | null
+}
+
+export interface AgentWakesTable {
+  id: Generated<number>
+  agentId: string
+  isTrust: number
+  at: number
 }
 
 export interface AgentsTable {
@@ -431,6 +440,12 @@ export interface DeviceLoginsTable {
   polledAt: number | null
   createdAt: number
   expiresAt: number
+}
+
+export interface DutiesTable {
+  name: string
+  replicaId: string
+  leaseUntil: number
 }
 
 export interface EnvironmentMetricsTable {
@@ -975,6 +990,10 @@ export interface ReplicasTable {
   pid: number
   address: string
   startedAt: number
+  version: string | null
+  peerAddress: string | null
+  leaseUntil: number | null
+  drainingAt: number | null
 }
 
 export interface ScheduleRunsTable {
