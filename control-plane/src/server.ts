@@ -17,10 +17,9 @@ import { importLegacySecret } from './app/forges/webhook-secrets.ts'
 import { checkAlerts } from './app/installation/alerts.ts'
 import { startBackups } from './app/installation/backups.ts'
 import { continueKeyRotations } from './app/installation/data-key-rotation.ts'
-import { openDataKeys } from './app/installation/data-keys.ts'
+import { openDataKeys, shareDataKeys } from './app/installation/data-keys.ts'
 import { holdDatabase, nameHolder } from './app/installation/replicas.ts'
 import {
-  isSetupDone,
   openCookieSecret,
   openInstallation,
   renewSetupToken,
@@ -82,13 +81,14 @@ import { serverRoutes } from './gateways/rest/servers/servers.ts'
 import { sshRoutes } from './gateways/rest/ssh/certificates.ts'
 import { openBrowserGateway, type Sockets } from './gateways/trpc/gateway.ts'
 import { openCertificates } from './https/certificates.ts'
-import { DownloadTickets } from './identity/download-tickets.ts'
-import { Quotas } from './identity/quotas.ts'
+import { Quotas, type Sharing } from './identity/quotas.ts'
 import { createIdentity } from './identity/sign-in/auth.ts'
+import { WINDOW_MS } from './identity/windows.ts'
 import { loadAuthority } from './keys/authority.ts'
 import { createKek, type Kek, loadKek, SecretStore } from './keys/secret-store.ts'
 import { SshSigners } from './keys/ssh-signers.ts'
 import { ALERTS } from './limits/installation.ts'
+import { SHARED_LIMITS } from './limits/sharing.ts'
 import { openMailer } from './mail/mail.ts'
 import { addGauges } from './monitoring/gauges.ts'
 import { Metrics } from './monitoring/metrics.ts'
@@ -97,6 +97,7 @@ import { Traces } from './monitoring/traces.ts'
 import { EventFeed } from './notifications/feed.ts'
 import { Notifier } from './notifications/notifier.ts'
 import { Watchers } from './notifications/watchers.ts'
+import { addCounts, deleteOldWindows } from './store/core/rate-limits.ts'
 import { LogFiles } from './store/deployments/log-files.ts'
 import { type OpenDatabase, openPostgres, openSqlite } from './store/engine/database.ts'
 import { DiskSpace } from './store/engine/disk-space.ts'
@@ -200,8 +201,7 @@ async function startWith(
     sshSigners: new SshSigners(secretStore),
     logs: new LogFiles(join(config.dataDir, 'logs')),
     diskSpace: new DiskSpace(store, config.dataDir),
-    quotas: new Quotas(config, time),
-    tickets: new DownloadTickets(time),
+    quotas: new Quotas(config, time, shareQuotas(store, logger)),
     outbound: new Outbound(config, resolve),
     mailer: openMailer(config.mail, join(config.dataDir, 'mail'), options.print ?? (() => {})),
     replicaId,
@@ -244,7 +244,7 @@ async function startWith(
     sockets,
     baseUrl: ctx.baseUrl,
     certified: certified ?? Promise.resolve(),
-    setupToken: (await isSetupDone(db)) ? undefined : await renewSetupToken(db),
+    setupToken: await renewSetupToken(ctx),
     async close() {
       const notices = stopNotices() // before its requests are broken off, so that they do not count as failed
       ctx.outbound.close() // early, so that requests to forges stop waiting
@@ -257,6 +257,7 @@ async function startWith(
       await http.close()
       await ctx.certificates?.close()
       await finishResets(ctx)
+      await ctx.quotas.close()
       await gateway.close()
       await ctx.feed.stop()
       await ctx.traces.close()
@@ -313,6 +314,19 @@ function openStore(config: Config, log: Logger): OpenDatabase {
 function openKek(config: Config): Kek {
   if (config.createKek && !existsSync(config.kekFile)) return createKek(config.kekFile)
   return loadKek(config.kekFile)
+}
+
+/** SQLite has one process, whose memory is exact. */
+function shareQuotas({ db, engine }: OpenDatabase, log: Logger): Sharing | undefined {
+  if (engine === 'sqlite') return undefined
+  const { windowMs, windows } = SHARED_LIMITS
+  return {
+    windows: {
+      add: (added, now) => addCounts(db, added, now - WINDOW_MS),
+      sweep: (now) => deleteOldWindows(db, now - windowMs, windows),
+    },
+    onFailed: (error) => log.debug({ err: error }, 'rate limits count for this process alone'),
+  }
 }
 
 const openPreviousKek = (config: Config): Kek[] =>

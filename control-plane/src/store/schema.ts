@@ -41,6 +41,7 @@ export interface Schema {
   browserSessions: BrowserSessionsTable
   deliveries: DeliveriesTable
   deviceLogins: DeviceLoginsTable
+  domainChecks: DomainChecksTable
   duties: DutiesTable
   environmentMetrics: EnvironmentMetricsTable
   environmentWatchers: EnvironmentWatchersTable
@@ -62,6 +63,7 @@ export interface Schema {
   noticeRules: NoticeRulesTable
   notices: NoticesTable
   oneTimeSecrets: OneTimeSecretsTable
+  oneUseCodes: OneUseCodesTable
   organizationKeys: OrganizationKeysTable
   organizations: OrganizationsTable
   passkeyChallenges: PasskeyChallengesTable
@@ -70,6 +72,7 @@ export interface Schema {
   projectVariables: ProjectVariablesTable
   projects: ProjectsTable
   pullRequests: PullRequestsTable
+  rateLimits: RateLimitsTable
   recoveryCodes: RecoveryCodesTable
   refreshTokens: RefreshTokensTable
   refusedDeliveries: RefusedDeliveriesTable
@@ -187,6 +190,7 @@ export interface AgentsTable {
   /** Why the newest one is not in force; empty: it is, or nothing was said yet. */
   trustError: Generated<string>
   leftAt: number | null
+  takeovers: string | null
 }
 
 export interface AlertsTable {
@@ -442,6 +446,14 @@ export interface DeviceLoginsTable {
   expiresAt: number
 }
 
+export interface DomainChecksTable {
+  host: string
+  serverId: number
+  /** JSON of what the last look found. */
+  result: string
+  checkedAt: number
+}
+
 export interface DutiesTable {
   name: string
   replicaId: string
@@ -628,13 +640,16 @@ export interface IdempotencyKeysTable {
   /** Keyed hash of query, organization and body; the body itself is never stored. */
   fingerprint: string
   startedAt: number
-  /** Null: still running. */
+  /** Null: still running, or its reply was lost. */
   status: number | null
   contentType: string | null
   location: string | null
   /** Null with a status: not kept, because it showed a secret. */
   body: string | null
   madeId: number | null
+  replicaId: string | null
+  /** When its first change was committed; the key is not free from then on. */
+  effectAt: number | null
 }
 
 export interface InstallationTable {
@@ -792,6 +807,15 @@ export interface OneTimeSecretsTable {
   expiresAt: number
 }
 
+export interface OneUseCodesTable {
+  hash: string
+  kind: 'download' | 'renewal'
+  /** Who may use it: a user, or the fingerprint of a certificate. */
+  holder: string
+  body: string
+  expiresAt: number
+}
+
 export interface OrganizationKeysTable {
   id: Generated<number>
   /** Null: the installation's own. */
@@ -946,6 +970,14 @@ export interface PullRequestsTable {
   updatedAt: number
 }
 
+/** One window of a minute; only with PostgreSQL, which loses it in a crash. */
+export interface RateLimitsTable {
+  name: string
+  key: string
+  since: number
+  count: number
+}
+
 export interface RecoveryCodesTable {
   id: Generated<number>
   userId: number
@@ -994,6 +1026,8 @@ export interface ReplicasTable {
   peerAddress: string | null
   leaseUntil: number | null
   drainingAt: number | null
+  /** Of the token that it printed; null: it printed none. */
+  setupTokenHash: string | null
 }
 
 export interface ScheduleRunsTable {

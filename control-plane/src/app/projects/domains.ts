@@ -83,7 +83,7 @@ export async function checkDomains(
   projectId: number,
 ): Promise<DomainView[]> {
   const project = await loadProject(ctx.db, caller, projectId, 'project:write')
-  ctx.quotas.narrow.repositoryChecks.take(`user ${caller.userId}`)
+  await ctx.quotas.narrow.repositoryChecks.take(`user ${caller.userId}`)
   const names = await listNames(ctx, project)
   const left = [...names]
   const work = async (): Promise<void> => {

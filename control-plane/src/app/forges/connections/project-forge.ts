@@ -84,9 +84,9 @@ async function choose(
   }
   const id = asked.connection_id
   const connection = await findUsableConnection(ctx.db, project.organizationId, id)
-  const place = connection && placeOf(ctx, connection)
+  const place = connection && (await placeOf(ctx, connection))
   if (connection && place) {
-    countForgeCall(ctx, caller)
+    await countForgeCall(ctx, caller)
     return { kind: 'stored', connection, place }
   }
   const message = connection
@@ -301,7 +301,7 @@ export async function openSetup(ctx: Context, project: Project) {
   const connection = id === null ? undefined : await findConnection(ctx.db, id)
   const setup = await findSetup(ctx.db, project.id)
   if (!connection || !setup) return undefined
-  return { connection, setup, client: openConnected(ctx, connection, project.repoUrl) }
+  return { connection, setup, client: await openConnected(ctx, connection, project.repoUrl) }
 }
 
 /** POST …/forge/check: looks again and changes nothing at the forge. */
@@ -313,7 +313,7 @@ export async function checkProjectForge(
   const project = await loadProject(ctx.db, caller, projectId, 'project:write')
   const opened = await openSetup(ctx, project)
   if (!opened) throw notConnected()
-  countForgeCall(ctx, caller)
+  await countForgeCall(ctx, caller)
   await change(ctx, async (c) => {
     const subject: [string, number] = ['project', projectId]
     await auditCaller(c, caller, project.organizationId, 'project.forge_check', subject)
@@ -335,7 +335,7 @@ export async function disconnectProject(
   const opened = await openSetup(ctx, project)
   if (!opened) throw notConnected()
   const { keyId, webhookId, repository } = opened.setup
-  const place = placeOf(ctx, opened.connection)
+  const place = await placeOf(ctx, opened.connection)
   const client = place && ctx.outbound.openPath(place, repository)
   const result = client ? await removeSetup(client, { keyId, webhookId }) : NO_TOKEN
   await change(ctx, async (c) => {
