@@ -19,11 +19,7 @@ import { startBackups } from './app/installation/backups.ts'
 import { continueKeyRotations } from './app/installation/data-key-rotation.ts'
 import { openDataKeys, shareDataKeys } from './app/installation/data-keys.ts'
 import { holdDatabase, nameHolder } from './app/installation/replicas.ts'
-import {
-  openCookieSecret,
-  openInstallation,
-  renewSetupToken,
-} from './app/installation/setup.ts'
+import { openCookieSecret, openInstallation, renewSetupToken } from './app/installation/setup.ts'
 import { startNotices } from './app/notices/sending.ts'
 import { finishResets } from './app/people/browser-sign-in.ts'
 import { resetFactorsByOperator } from './app/people/factors/factors.ts'

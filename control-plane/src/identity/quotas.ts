@@ -31,10 +31,7 @@ export interface Sharing {
   onFailed: (error: unknown) => void
 }
 
-type Settings = Pick<
-  Config,
-  'rateLimitFactor' | 'enrolmentsPerMinute' | 'downloadsPerMinute'
->
+type Settings = Pick<Config, 'rateLimitFactor' | 'enrolmentsPerMinute' | 'downloadsPerMinute'>
 
 export class Quotas {
   readonly #clock: Clock

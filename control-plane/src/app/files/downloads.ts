@@ -77,7 +77,11 @@ export async function giveRuntimeLogTicket(
 }
 
 export async function takeTicket(ctx: Context, caller: Caller, ticket: string): Promise<Download> {
-  const asked = { kind: 'download', holder: String(caller.userId), hash: hashToken(ticket) } as const
+  const asked = {
+    kind: 'download',
+    holder: String(caller.userId),
+    hash: hashToken(ticket),
+  } as const
   const found = await change(ctx, ({ db, now }) => takeCode(db, { ...asked, now }))
   if (found === undefined) throw missing()
   return JSON.parse(found, toDate) as Download

@@ -34,10 +34,7 @@ export async function openProjectForge(
   return connection && openConnected(ctx, connection, project.repoUrl)
 }
 
-async function openWithOwnToken(
-  ctx: Context,
-  project: Project,
-): Promise<ForgeClient | undefined> {
+async function openWithOwnToken(ctx: Context, project: Project): Promise<ForgeClient | undefined> {
   if (project.hostTokenSealed === null) return undefined
   let token: Sensitive<string>
   try {

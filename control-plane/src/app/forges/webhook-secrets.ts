@@ -56,7 +56,9 @@ export async function readWebhookSecrets(ctx: Context, project: Row): Promise<We
   const read = async (kind: SignedWith, sealed: string | null): Promise<void> => {
     if (sealed === null) return
     const place = webhookSecretPlace(project, kind)
-    found[kind] = Buffer.from(await ctx.secretStore.open('webhook-secret', place, sealed)).toString()
+    found[kind] = Buffer.from(
+      await ctx.secretStore.open('webhook-secret', place, sealed),
+    ).toString()
   }
   const accepted = (project.previousAcceptedUntil ?? 0) > ctx.clock.now()
   await read('current', project.webhookSecretSealed)

@@ -17,8 +17,7 @@ export function noteTakeover(
   const recent = former.filter(({ at }) => now - at < SESSION.supersedeWindowMs)
   recent.push({ instance, at: now })
   const distinct = new Set(recent.map((one) => one.instance)).size
-  const isDuplicate =
-    distinct > 1 && recent.length - distinct >= SESSION.supersedesForDuplicate - 1
+  const isDuplicate = distinct > 1 && recent.length - distinct >= SESSION.supersedesForDuplicate - 1
   const kept = recent.slice(-2 * SESSION.supersedesForDuplicate)
   return { stored: JSON.stringify(kept), isDuplicate }
 }

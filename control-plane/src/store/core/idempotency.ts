@@ -20,10 +20,7 @@ interface Fresh {
 }
 
 /** Returns the new row's id, or undefined if the key is already known. */
-export async function insertRequest(
-  db: Db,
-  row: RequestName & Fresh,
-): Promise<number | undefined> {
+export async function insertRequest(db: Db, row: RequestName & Fresh): Promise<number | undefined> {
   const made = await db
     .insertInto('idempotencyKeys')
     .values(row)

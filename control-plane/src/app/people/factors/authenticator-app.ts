@@ -23,10 +23,7 @@ export const totpPlace = (userId: number) => ({
   rowId: userId,
 })
 
-export const openTotp = (
-  ctx: Context,
-  { userId, secretSealed }: TotpFactor,
-): Promise<Uint8Array> =>
+export const openTotp = (ctx: Context, { userId, secretSealed }: TotpFactor): Promise<Uint8Array> =>
   ctx.secretStore.open('totp', totpPlace(userId), secretSealed)
 
 const triesKey = (userId: number): string => `second-factor:${userId}`

@@ -19,9 +19,8 @@ export const sharedLimits: Migration = {
     'alter table idempotency_keys add column effect_at bigint',
     'alter table agents add column takeovers text',
     `create table domain_checks (
-      host text not null, server_id integer not null references servers(id) on delete cascade,
-      result text not null, checked_at bigint not null, primary key (host, server_id))`,
+      host text not null, server_id integer not null, result text not null,
+      checked_at bigint not null, primary key (host, server_id))`,
     'create index domain_checks_age on domain_checks(checked_at)',
-    'create index domain_checks_server on domain_checks(server_id)',
   ],
 }
