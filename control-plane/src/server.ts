@@ -205,6 +205,7 @@ async function startWith(
     baseUrl: config.baseUrl,
     agentEndpoints: config.agentEndpoints,
   }
+  const stopSharing = store.engine === 'postgres' ? shareDataKeys(ctx) : undefined
   addGauges(ctx)
   await nameHolder(ctx)
   await openAuditChain(ctx)
@@ -254,6 +255,7 @@ async function startWith(
       await ctx.certificates?.close()
       await finishResets(ctx)
       await ctx.quotas.close()
+      await stopSharing?.()
       await gateway.close()
       await ctx.feed.stop()
       await ctx.traces.close()

@@ -27,7 +27,6 @@ import { recordUsage } from '../../app/servers/facts.ts'
 import {
   type Certified,
   closeSession,
-  type Opened,
   openSession,
   touchSession,
 } from '../../app/servers/sessions.ts'
