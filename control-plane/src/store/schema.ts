@@ -190,6 +190,7 @@ export interface AgentsTable {
   /** Why the newest one is not in force; empty: it is, or nothing was said yet. */
   trustError: Generated<string>
   leftAt: number | null
+  /** JSON: which copy of the agent took the session lately; null: one copy. */
   takeovers: string | null
 }
 
@@ -809,8 +810,8 @@ export interface OneTimeSecretsTable {
 
 export interface OneUseCodesTable {
   hash: string
-  kind: 'download' | 'renewal'
-  /** Who may use it: a user, or the fingerprint of a certificate. */
+  kind: 'download' | 'renewal' | 'setup'
+  /** Who may use it: a user, the fingerprint of a certificate, or the console. */
   holder: string
   body: string
   expiresAt: number
@@ -1026,8 +1027,6 @@ export interface ReplicasTable {
   peerAddress: string | null
   leaseUntil: number | null
   drainingAt: number | null
-  /** Of the token that it printed; null: it printed none. */
-  setupTokenHash: string | null
 }
 
 export interface ScheduleRunsTable {
