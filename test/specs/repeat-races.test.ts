@@ -11,6 +11,7 @@ import { missing } from '../fixtures/platform/components.ts'
 import { type Answer, TestControlPlane } from '../fixtures/platform/control-plane.ts'
 import { ENGINES } from '../fixtures/platform/engines.ts'
 import { holdChanges } from '../fixtures/platform/hold-changes.ts'
+import { WireAgent } from '../fixtures/platform/wire-agent.ts'
 
 const makeAt = (cp: TestControlPlane, name: string, key: string): Promise<Answer> =>
   cp.call('POST', '/api/servers', { name, hostname: 'h' }, { 'idempotency-key': key })
@@ -40,7 +41,10 @@ describe.each(ENGINES)('an answer that breaks after the commit on %s', (engine) 
   beforeAll(async () => {
     cp = await TestControlPlane.start(engine)
     await cp.setUp()
-    const project = await cp.project('shop', (await cp.server()).id)
+    const { id: serverId } = await cp.server()
+    const agent = await WireAgent.join(cp, serverId)
+    agent.close()
+    const project = await cp.project('shop', serverId)
     environment = (await cp.environment(project.id)).id
   })
   afterAll(() => cp.close())
@@ -53,7 +57,7 @@ describe.each(ENGINES)('an answer that breaks after the commit on %s', (engine) 
   const tasks = async () =>
     (await cp.call<{ id: number }[]>('GET', `/api/environments/${environment}/tasks`)).body
   const deploy = (key: string) =>
-    cp.call('POST', `/api/environments/${environment}/tasks`, {}, { 'idempotency-key': key })
+    cp.call('POST', `/api/environments/${environment}/tasks`, undefined, { 'idempotency-key': key })
 
   test('the key stays used, and a repetition names what was made', async () => {
     const key = randomUUID()

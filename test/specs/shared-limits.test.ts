@@ -32,6 +32,8 @@ describe.skipIf(missing('postgres'))('two control planes', () => {
     await a.setUp()
     b.token = a.token
     serverId = (await a.server()).id
+    const agent = await WireAgent.join(a, serverId)
+    agent.close()
     projectId = (await a.project('shop', serverId)).id
     const environment = await a.environment(projectId)
     taskId = (await a.make<{ id: number }>(`/api/environments/${environment.id}/tasks`)).id
@@ -182,7 +184,7 @@ describe.skipIf(missing('postgres'))('two control planes', () => {
   })
 
   test('copies of an agent at two control planes are found, and both sessions end', async () => {
-    const agent = await WireAgent.join(a, serverId)
+    const agent = await WireAgent.join(a, serverId, true)
     const endpoints = [`127.0.0.1:${b.running.gateway.port}`]
     const copy = agent.as({ ...agent.identity, endpoints })
     await agent.active()
