@@ -199,23 +199,21 @@ export class Exchange {
     this.#now = now
     this.#onFailed = onFailed
     this.#sweptAt = now()
-    this.#timer = setInterval(() => void this.exchange(), SHARED_LIMITS.exchangeMs)
+    this.#timer = setInterval(() => {
+      if (!this.#running) void this.exchange()
+    }, SHARED_LIMITS.exchangeMs)
     this.#timer.unref()
   }
 
   open(name: string, perMinute: number): SummedWindows {
-    const windows = new SummedWindows(name, perMinute, this.#now, () => this.#hasten())
+    const windows = new SummedWindows(name, perMinute, this.#now, () => void this.exchange())
     this.#limits.set(name, windows)
     return windows
   }
 
-  #hasten(): void {
-    if (this.#running) this.#isHastened = true
-    else void this.exchange()
-  }
-
-  /** Never throws: without the database, each process counts for itself. */
+  /** All that was counted so far. Never throws: without the database, each process counts for itself. */
   async exchange(): Promise<void> {
+    this.#isHastened = true
     this.#running ??= this.#run().finally(() => {
       this.#running = undefined
     })
@@ -223,10 +221,10 @@ export class Exchange {
   }
 
   async #run(): Promise<void> {
-    do {
+    while (this.#isHastened) {
       this.#isHastened = false
       if (!(await this.#once())) return
-    } while (this.#isHastened)
+    }
   }
 
   async #once(): Promise<boolean> {

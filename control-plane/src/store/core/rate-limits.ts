@@ -36,7 +36,7 @@ export async function addCounts(
 export async function deleteOldWindows(db: Db, before: number, most: number): Promise<void> {
   await sql`
     delete from rate_limits where (name, key) in (
-      select name, key from rate_limits where since < greatest(${before}::bigint, coalesce(
-        (select since from rate_limits order by since desc offset ${most} limit 1), 0))
+      select name, key from rate_limits where since < ${before} or since <= (
+        select since from rate_limits order by since desc offset ${most} limit 1)
       for update skip locked)`.execute(db)
 }
