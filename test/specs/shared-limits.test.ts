@@ -5,8 +5,10 @@ import { renewalText } from '@berth/shared'
 import { GoodbyeReason } from '@berth/shared/wire'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { createKeyRequest } from '../../agent/src/link/identity/certificate.ts'
+import { withLease } from '../../control-plane/src/app/core/leases.ts'
 import { giveLogTicket, takeTicket } from '../../control-plane/src/app/files/downloads.ts'
 import { readWebhookSecrets } from '../../control-plane/src/app/forges/webhook-secrets.ts'
+import { openNewDataKeys } from '../../control-plane/src/app/installation/data-keys.ts'
 import { authenticate } from '../../control-plane/src/app/people/callers.ts'
 import { requireQuota } from '../../control-plane/src/identity/quotas.ts'
 import { DOWNLOADS } from '../../control-plane/src/limits/browser.ts'
@@ -247,11 +249,41 @@ describe.skipIf(missing('postgres'))('two control planes', () => {
     const rotate = () =>
       a.call<{ id: number }>('POST', '/api/admin/data_keys/rotate', { organization_id: 1 })
     const { body: key } = await rotate()
+    expect(b.running.ctx.secretStore.findDataKey(1)?.id).not.toBe(key.id)
     const path = `/api/projects/${projectId}/webhook_secret`
     const { body: fresh } = await a.call<{ secret: string }>('POST', path)
     expect(fresh.secret).toMatch(/^whsec_/)
     expect(await secretAt(b, projectId)).toBe(fresh.secret)
     expect(b.running.ctx.secretStore.findDataKey(1)?.id).toBe(key.id)
+    // also where none of its values was read
+    const { body: next } = await rotate()
+    await openNewDataKeys(b.running.ctx)
+    expect(b.running.ctx.secretStore.findDataKey(1)?.id).toBe(next.id)
+  })
+
+  test('work under a lease runs at one of them at a time', async () => {
+    const order: string[] = []
+    const first = Promise.withResolvers<void>()
+    const began = Promise.withResolvers<void>()
+    const one = withLease(a.running.ctx, 'x', async () => {
+      order.push('one begins')
+      began.resolve()
+      await first.promise
+      order.push('one ends')
+    })
+    await began.promise
+    const two = withLease(b.running.ctx, 'x', async () => void order.push('two'))
+    await withLease(b.running.ctx, 'y', async () => void order.push('another'))
+    first.resolve()
+    await Promise.all([one, two])
+    expect(order).toEqual(['one begins', 'another', 'one ends', 'two'])
+    expect(
+      await a.running.ctx.db
+        .selectFrom('duties')
+        .select('name')
+        .where('name', 'in', ['x', 'y'])
+        .execute(),
+    ).toEqual([])
   })
 })
 

@@ -23,5 +23,15 @@ export const ONE_USE_CODES = {
   kept: 10_000,
 } as const
 
+/** Work that one control plane does at a time. */
+export const LEASES = {
+  /** Renewed three times before it ends. */
+  leaseMs: 20 * SECOND,
+  renewMs: 5 * SECOND,
+  againMs: 500,
+  /** Longer than a lease whose control plane was killed. */
+  waitMs: 30 * SECOND,
+} as const
+
 /** Data keys that another control plane made. Those of values that are read are found at once. */
 export const KEY_REFRESH = { everyMs: 10 * SECOND } as const

@@ -90,7 +90,7 @@ export function shareDataKeys({ db, secretStore, log, clock }: SharingParts): ()
   })
   let running = Promise.resolve()
   const timer = setInterval(() => {
-    running = openNewDataKeys(db, secretStore, clock.now()).catch((error: unknown) =>
+    running = openNewDataKeys({ db, secretStore, clock }).catch((error: unknown) =>
       log.warn({ err: error }, 'data keys of other control planes could not be read'),
     )
   }, KEY_REFRESH.everyMs)
@@ -103,9 +103,13 @@ export function shareDataKeys({ db, secretStore, log, clock }: SharingParts): ()
 
 type SharingParts = Pick<Context, 'db' | 'secretStore' | 'log' | 'clock'>
 
-async function openNewDataKeys(db: Db, secretStore: SecretStore, now: number): Promise<void> {
+export async function openNewDataKeys({
+  db,
+  secretStore,
+  clock,
+}: Pick<Context, 'db' | 'secretStore' | 'clock'>): Promise<void> {
   // a retired key is deleted no earlier than this after its successor was made
-  for (const row of await listDataKeysSince(db, now - SECRET_STORE.retiredKeptMs)) {
+  for (const row of await listDataKeysSince(db, clock.now() - SECRET_STORE.retiredKeptMs)) {
     if (!secretStore.knowsDataKey(row.id)) await openDataKey(secretStore, row)
   }
 }

@@ -31,6 +31,7 @@ import { findProject, lockProject, type Project } from '../../../store/projects/
 import { findUsableConnection, loadProject, missing } from '../../core/access.ts'
 import { auditCaller } from '../../core/audit.ts'
 import type { Change } from '../../core/change.ts'
+import { withLease } from '../../core/leases.ts'
 import { holdOrganization } from '../../core/locks.ts'
 import { change, emit } from '../../core/transaction.ts'
 import { ensureDataKey } from '../../installation/data-keys.ts'
@@ -131,7 +132,8 @@ export async function oneAtATime(
   const busy = underWay.get(ctx) ?? new Map<number, Promise<void>>()
   underWay.set(ctx, busy)
   const before = busy.get(id) ?? Promise.resolve()
-  const mine = before.then(work, work)
+  const alone = () => withLease(ctx, `forge of project ${id}`, work)
+  const mine = before.then(alone, alone)
   const settled = mine.catch(() => {})
   busy.set(id, settled)
   await mine.finally(() => {
