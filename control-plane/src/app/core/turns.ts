@@ -1,6 +1,6 @@
 // The turn of a request with an Idempotency-Key, known to every change that the request makes. The first commit notes
-// on the key's row that there is an effect, in its own transaction: from then on the key is not free again, whatever
-// becomes of the reply. A turn that a repetition took over commits nothing any more.
+// on the key's row that there is an effect, in its own transaction: from then on the key is not free again, even if the
+// reply is lost. A turn that a repetition took over commits nothing any more.
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { AppError } from '@berth/shared'
 import { noteRequestEffect } from '../../store/core/idempotency.ts'
