@@ -117,6 +117,21 @@ describe('repeating', () => {
     expect((await open().post('/api/x', Task, options)).value.id).toBe(813)
   })
 
+  it('a try whose answer was lost after its effect is found by what it made', async () => {
+    const path = '/api/environments/101/tasks'
+    const lost = problem('idempotency_not_replayable', 'Its reply was lost.', { id: 813 })
+    peer.script(`POST ${path}`, 'drop', lost)
+    peer.script('GET /api/tasks/813', { json: task('running') })
+    const options = { expect: 201, idempotencyKey: 'k', madeAt: '/api/tasks' }
+    expect((await open().post(path, Task, options)).value).toMatchObject({
+      id: 813,
+      status: 'running',
+    })
+    await expect(
+      open().post(path, Task, { expect: 201, idempotencyKey: 'k' }),
+    ).rejects.toMatchObject({ code: 'idempotency_not_replayable' })
+  })
+
   it('500 is not repeated', async () => {
     peer.script('GET /api/projects', problem('internal_error', 'Internal error'))
     await expect(open().list('/api/projects', Project)).rejects.toThrow(/req_TEST01/)

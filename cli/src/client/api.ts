@@ -121,6 +121,8 @@ async function read<T>(
   options: RequestOptions & { expect: number },
 ): Promise<Read<T>> {
   const answer = await ask(connection, method, path, options)
+  const made = await readMade(connection, answer, options)
+  if (made) return parseAnswer(made, `${method} ${path}`, schema)
   if (answer.status >= 400) throw explain(connection, method, path, answer)
   if (answer.status !== options.expect) {
     const { status } = answer
@@ -128,6 +130,20 @@ async function read<T>(
     throw new ApiFailure('nonsense', EXIT.error, message, { status })
   }
   return parseAnswer(answer, `${method} ${path}`, schema)
+}
+
+/** An earlier try had its effect, and its answer was lost: reads what it made. */
+async function readMade(
+  connection: Connection,
+  { status, text }: Answer,
+  { madeAt }: RequestOptions,
+): Promise<Answer | undefined> {
+  if (madeAt === undefined || status !== 409) return undefined
+  if (!text.includes('"idempotency_not_replayable"')) return undefined
+  const { id } = JSON.parse(text) as { id?: unknown }
+  if (typeof id !== 'number') return undefined
+  const answer = await ask(connection, 'GET', `${madeAt}/${id}`, {})
+  return answer.status === 200 ? answer : undefined
 }
 
 async function list<T>(

@@ -19,6 +19,8 @@ export interface RequestOptions {
   headers?: Record<string, string>
   /** Makes a POST or PATCH safe to retry. One per invocation, the same for every try. */
   idempotencyKey?: string
+  /** Where to read what was made if its answer was lost: `/api/tasks`. */
+  madeAt?: string
   retries?: number
   timeoutMs?: number
 }

@@ -124,6 +124,7 @@ async function startTask(call: Call, target: Target, commit: string | undefined)
   const { value: task } = await call.api.post(path, Task, {
     body: commit === undefined ? {} : { commit_sha: commit },
     idempotencyKey: randomUUID(),
+    madeAt: '/api/tasks',
     expect: 201,
   })
   if (task.environment_id === target.environment.id) return task

@@ -180,6 +180,7 @@ async function post(api: Api, target: Target, name: string, body: ActionStart): 
   const { value: task, raw } = await api.post(`${pathOf(target)}/${name}/tasks`, Task, {
     body,
     idempotencyKey: randomUUID(),
+    madeAt: '/api/tasks',
     expect: 201,
   })
   const isIt = task.environment_id === target.environment.id && task.action === name

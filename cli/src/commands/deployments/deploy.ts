@@ -142,6 +142,7 @@ export async function startTask(
     const { value: task, raw } = await api.post(path, Task, {
       body,
       idempotencyKey: randomUUID(),
+      madeAt: '/api/tasks',
       expect: 201,
     })
     if (task.environment_id === target.environment.id) return { task, raw }

@@ -61,6 +61,7 @@ async function post(
   const { value: task, raw } = await api.post(path, Task, {
     body,
     idempotencyKey: randomUUID(),
+    madeAt: '/api/tasks',
     expect: 201,
   })
   const isIt = task.environment_id === target.environment.id && task.type === verb

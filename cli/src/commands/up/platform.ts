@@ -147,6 +147,7 @@ async function startOrJoin(
     const { value } = await api.post(`/api/environments/${environment.id}/tasks`, Task, {
       body: {},
       idempotencyKey: randomUUID(),
+      madeAt: '/api/tasks',
       expect: 201,
     })
     return value

@@ -10,7 +10,7 @@ import type { Change } from './change.ts'
 export interface Turn {
   id: number
   startedAt: number
-  /** What its route creates, such as `task`; undefined if it creates nothing. */
+  /** What its route creates, such as `task`; undefined if it is no list. */
   creates: string | undefined
 }
 
@@ -26,14 +26,15 @@ export const runOutsideTurns = <T>(work: () => T): T => turns.exit(work)
 export async function noteEffect(c: Change): Promise<void> {
   const turn = turns.getStore()
   if (!turn) return
-  const madeId = turn.creates === undefined ? null : findMade(c, turn.creates)
+  const madeId = findMade(c, turn.creates)
   const effect = { ...turn, effectAt: c.now, madeId }
   if (!(await noteRequestEffect(c.db, effect))) throw inFlight()
 }
 
-function findMade(c: Change, kind: string): number | null {
-  const task = kind === 'task' && c.events.find((event) => event.kind === 'task.queued')
-  if (task) return task.taskId ?? null
+function findMade(c: Change, kind: string | undefined): number | null {
+  if (kind === undefined || kind === 'task') {
+    return c.events.find((event) => event.kind === 'task.queued')?.taskId ?? null
+  }
   const made = c.audits.find((entry) => entry.subjectType === kind)?.subjectId
   const id = Number(made)
   return Number.isSafeInteger(id) && id > 0 ? id : null
