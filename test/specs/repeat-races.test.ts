@@ -7,9 +7,16 @@ import { beginRequest } from '../../control-plane/src/app/core/idempotency.ts'
 import { runInTurn } from '../../control-plane/src/app/core/turns.ts'
 import { authenticate } from '../../control-plane/src/app/people/callers.ts'
 import { createServer } from '../../control-plane/src/app/servers/servers.ts'
+import {
+  findRequest,
+  insertRequest,
+  noteRequestEffect,
+  restartRequest,
+} from '../../control-plane/src/store/core/idempotency.ts'
+import { insertUser } from '../../control-plane/src/store/people/people.ts'
 import { missing } from '../fixtures/platform/components.ts'
 import { type Answer, TestControlPlane } from '../fixtures/platform/control-plane.ts'
-import { ENGINES } from '../fixtures/platform/engines.ts'
+import { ENGINES, openEngine } from '../fixtures/platform/engines.ts'
 import { holdChanges } from '../fixtures/platform/hold-changes.ts'
 import { WireAgent } from '../fixtures/platform/wire-agent.ts'
 
@@ -124,6 +131,25 @@ describe.each(ENGINES)('an answer that breaks after the commit on %s', (engine) 
     expect(await idOf(cp, 'overtaken')).toBeUndefined()
     const second = await runInTurn(turn, () => make(ctx.db))
     expect(await idOf(cp, 'overtaken')).toBe(second.server.id)
+  })
+})
+
+describe.each(ENGINES)('the row of a key on %s', (engine) => {
+  test('is not taken over once its request has an effect', async () => {
+    const { db } = await openEngine(engine)
+    const userId = await insertUser(db, { name: 'Ada', email: 'a@example.com', createdAt: 1 })
+    const name = { userId, method: 'POST', path: '/x', key: 'k' }
+    const fresh = { fingerprint: 'f', startedAt: 1, replicaId: 'a' }
+    const id = (await insertRequest(db, { ...name, ...fresh })) ?? 0
+    const former = await findRequest(db, name)
+    if (!former) throw new Error('unreachable: it was inserted')
+    const later = { ...fresh, startedAt: 2 }
+    const effect = { id, startedAt: 1, effectAt: 2, madeId: 7 }
+    expect(await noteRequestEffect(db, effect)).toBe(true)
+    expect(await restartRequest(db, former, later)).toBe(false)
+    expect(await restartRequest(db, { ...former, effectAt: 2 }, later)).toBe(true)
+    expect(await noteRequestEffect(db, effect)).toBe(false)
+    await db.destroy()
   })
 })
 

@@ -11,6 +11,7 @@ import { ALERTS, MAIL } from '../../limits/installation.ts'
 import { NOTICES } from '../../limits/notices.ts'
 import { SCHEDULES } from '../../limits/schedules.ts'
 import { deleteOldEvents } from '../../store/core/events.ts'
+import { deleteExpiredCodes } from '../../store/core/one-use-codes.ts'
 import {
   type Attempt,
   listIncompleteLogs,
@@ -177,6 +178,7 @@ export async function sweep(ctx: Context): Promise<void> {
     ({ db }) => deleteOldEvents(db, now - Math.min(EVENTS.keptMs, LIVE.keptMs)),
     ({ db }) => deleteOldJoinTokens(db, now - 86_400_000),
     ({ db }) => deleteExpiredSecrets(db, now),
+    ({ db }) => deleteExpiredCodes(db, now),
     ({ db }) => deleteOldSshCertificates(db, now - SSH.keptMs),
     ({ db }) => deleteOldReports(db, now - COMMIT_STATUSES.keptMs),
     expireLogs,

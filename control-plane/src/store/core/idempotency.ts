@@ -49,7 +49,10 @@ const EMPTY = {
   effectAt: null,
 }
 
-/** Takes over an expired or abandoned row; returns false if a concurrent request took it first. */
+/**
+ * Takes over an expired or abandoned row. Returns false if a concurrent request took it first, or if the former one
+ * committed an effect since it was read.
+ */
 export async function restartRequest(
   db: Db,
   former: RepeatedRequest,
@@ -60,6 +63,7 @@ export async function restartRequest(
     .set({ ...EMPTY, ...fresh })
     .where('id', '=', former.id)
     .where('startedAt', '=', former.startedAt)
+    .where('effectAt', former.effectAt === null ? 'is' : '=', former.effectAt)
     .executeTakeFirst()
   return result.numUpdatedRows > 0n
 }
