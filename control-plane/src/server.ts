@@ -11,7 +11,7 @@ import { Transfers } from './agents/transfers.ts'
 import { type AuditVerdict, openAuditChain, verifyAudit } from './app/core/audit-check.ts'
 import { EVENTS_TOPIC } from './app/core/transaction.ts'
 import { passDeadlines, sweep } from './app/deployments/deadlines.ts'
-import { recoverLogs } from './app/deployments/logs.ts'
+import { openLogs } from './app/deployments/logs.ts'
 import { startRounds } from './app/forges/reconcile-rounds.ts'
 import { importLegacySecret } from './app/forges/webhook-secrets.ts'
 import { checkAlerts } from './app/installation/alerts.ts'
@@ -97,6 +97,7 @@ import { Traces } from './monitoring/traces.ts'
 import { EventFeed } from './notifications/feed.ts'
 import { Notifier } from './notifications/notifier.ts'
 import { Watchers } from './notifications/watchers.ts'
+import { LogBlocks } from './store/deployments/log-blocks.ts'
 import { LogFiles } from './store/deployments/log-files.ts'
 import { type OpenDatabase, openPostgres, openSqlite } from './store/engine/database.ts'
 import { DiskSpace } from './store/engine/disk-space.ts'
@@ -198,7 +199,7 @@ async function startWith(
     secretStore,
     identity: createIdentity(() => ctx, await openCookieSecret(db, secretStore)),
     sshSigners: new SshSigners(secretStore),
-    logs: new LogFiles(join(config.dataDir, 'logs')),
+    logs: engine === 'postgres' ? new LogBlocks(db) : new LogFiles(join(config.dataDir, 'logs')),
     diskSpace: new DiskSpace(store, config.dataDir),
     quotas: new Quotas(config, time),
     tickets: new DownloadTickets(time),
@@ -214,7 +215,7 @@ async function startWith(
   await openAuditChain(ctx)
   await ensureSshAuthorities(ctx)
   await endFormerSessions(ctx)
-  await recoverLogs(ctx)
+  await openLogs(ctx)
   await ctx.feed.start()
   await importLegacySecret(ctx)
   const gateway = await openAgentGateway(ctx)

@@ -8,7 +8,7 @@ import { pipeline } from 'node:stream/promises'
 import { createGzip } from 'node:zlib'
 import { pack as makePack, type Pack } from 'tar-stream'
 import { BACKUPS } from '../limits/installation.ts'
-import { INDEX_ENTRY_BYTES } from '../store/deployments/log-files.ts'
+import { ENTRY_BYTES } from '../store/deployments/log-index.ts'
 import { encodeRow, RowHash } from '../store/transfer/rows.ts'
 import type { TableSource } from '../store/transfer/tables.ts'
 import { HEAD_FILE, type Head, MANIFEST_FILE, type Manifest } from './manifest.ts'
@@ -145,7 +145,7 @@ async function addLogs(
       for (const { attemptId, bytes, records } of batch) {
         const pair = [
           [`${attemptId}.log`, bytes],
-          [`${attemptId}.idx`, records * INDEX_ENTRY_BYTES],
+          [`${attemptId}.idx`, records * ENTRY_BYTES],
         ] as const
         for (const [name, length] of pair) {
           const added = await addFile(entries, join(logsDir, name), `logs/${name}`, length)

@@ -279,6 +279,8 @@ export interface AttemptsTable {
   waitingSince: number | null
   /** How long it has waited for build slots, without the current wait. */
   waitedMs: Generated<number>
+  /** The session whose stream feeds the log; only with PostgreSQL. */
+  logSessionId: string | null
 }
 
 export interface AuditTable {

@@ -39,11 +39,7 @@ class LogStream {
   readonly #session: AgentSession
   readonly #intake: LogIntake
   readonly #open = new Set<string>()
-  readonly #feed: Feed = {
-    acked: (id, acked) => this.#send({ case: 'ack', value: ack(id, acked) }),
-    failed: (error) => this.#fail(error),
-    isOpen: () => !this.#ended,
-  }
+  readonly #feed: Feed
   #ready = false
   #ended = false
   #unwatch: () => void = () => {}
@@ -53,6 +49,15 @@ class LogStream {
     this.#call = call
     this.#session = session
     this.#intake = intake
+    this.#feed = {
+      agentId: session.agentId,
+      get sessionId() {
+        return session.sessionId // given after the session's hello
+      },
+      acked: (id, acked) => this.#send({ case: 'ack', value: ack(id, acked) }),
+      failed: (error) => this.#fail(error),
+      isOpen: () => !this.#ended,
+    }
   }
 
   start(): void {
@@ -100,6 +105,16 @@ class LogStream {
       this.#send({ case: 'resume', value: { $typeName: 'berth.agent.v1.LogResume', from } })
     }
     if (accepted.kind === 'unknown') this.#stop(chunk.attemptId)
+    if (this.#intake.isFull) this.#wait()
+  }
+
+  /** Reads on when records were written; until then the connection's window holds the agent back. */
+  #wait(): void {
+    this.#call.pause()
+    this.#intake.room().then(
+      () => void this.#call.resume(),
+      (error: unknown) => this.#fail(error),
+    )
   }
 
   /** The first chunk of an attempt that began after the stream was opened registers it. */
@@ -130,7 +145,7 @@ class LogStream {
   }
 
   async #openLog(attemptId: string): Promise<number | undefined> {
-    const seq = await this.#intake.open(this.#session.agentId, attemptId, this.#feed)
+    const seq = await this.#intake.open(attemptId, this.#feed)
     if (seq === undefined) return undefined
     this.#open.add(attemptId)
     if (this.#ctx.watchers.isWatched(attemptId)) this.#pace(attemptId, true)

@@ -1,0 +1,448 @@
+// Logs as blocks in PostgreSQL. A block is written by the same statement as the position of its attempt, and only if
+// that position is where the writer believes it is and no other session feeds the log: a reader on any replica never
+// sees a position without its bytes, and a replica that lost an agent cannot write.
+import { createHash } from 'node:crypto'
+import { type Kysely, type RawBuilder, sql } from 'kysely'
+import { isDeadlock } from '../engine/database.ts'
+import type { Db } from '../engine/db.ts'
+import { codeOf } from '../engine/faults.ts'
+import type { Schema } from '../schema.ts'
+import {
+  ENTRY_BYTES,
+  indexRegion,
+  isPast,
+  isWanted,
+  LogGone,
+  type LogPosition,
+  lineAt,
+  mostEntryBytes,
+  NEWLINE,
+  offsetAt,
+  type RecordQuery,
+  recordAt,
+  type StoredRecord,
+} from './log-index.ts'
+import { LogPartitions } from './log-partitions.ts'
+import type { Block, LogReads, LogStep, LogWriter } from './log-store.ts'
+
+/** Of data and index together; a block may exceed it by one chunk. */
+const BLOCK_BYTES = 128 * 1_024
+/** A reader holds the bytes of one fetch: these many, and one block. */
+const FETCH_BYTES = 256 * 1_024
+const FETCH_BLOCKS = 64
+const TRIES = 5
+
+export interface Moved {
+  attemptId: string
+  /** Its last record is stored, and nothing says so yet. */
+  isAtEnd: boolean
+}
+
+/** Everything of a block but its content. */
+interface Head {
+  seq: number
+  records: number
+  start: number
+  bytes: number
+  line: number
+}
+type Column = 'data' | 'entries'
+type Stored<C extends Column> = Head & Record<C, Buffer>
+
+const HEAD = sql.raw('seq, records, start, bytes, line')
+const NO_PARTITION = '23514'
+
+/** Used within one call only; an index may be twelve times as large as its chunk. */
+const scratch = { data: Buffer.alloc(0), entries: Buffer.alloc(0) }
+
+/** Collects the records of one stream until they are written. Bounded by what an agent may have in flight. */
+export class BlockWriter implements LogWriter {
+  #blocks: Block[] = []
+  #unfinished: boolean
+
+  constructor(unfinished: boolean) {
+    this.#unfinished = unfinished
+  }
+
+  append(at: LogPosition, region: Buffer): LogPosition {
+    if (scratch.data.length < region.length) scratch.data = Buffer.allocUnsafe(region.length)
+    if (scratch.entries.length < mostEntryBytes(region)) {
+      scratch.entries = Buffer.allocUnsafe(mostEntryBytes(region))
+    }
+    const { data, entries } = scratch
+    const added = indexRegion(region, at, this.#unfinished, data, entries)
+    this.#unfinished = added.unfinished
+    if (added.entryBytes > 0) {
+      this.#blocks.push({
+        seq: at.records,
+        records: added.end.records - at.records,
+        start: at.bytes,
+        line: lineAt(entries, 0),
+        entries: Buffer.from(entries.subarray(0, added.entryBytes)),
+        data: Buffer.from(data.subarray(0, added.dataBytes)),
+      })
+    }
+    return added.end
+  }
+
+  take(): Block[] {
+    const taken = joinBlocks(this.#blocks)
+    this.#blocks = []
+    return taken
+  }
+}
+
+/** Joins neighbours up to the size of a block. */
+function joinBlocks(parts: readonly Block[]): Block[] {
+  const joined: Block[] = []
+  let group: Block[] = []
+  let bytes = 0
+  const close = (): void => {
+    const [first] = group
+    if (!first) return
+    joined.push({
+      ...first,
+      records: group.reduce((sum, { records }) => sum + records, 0),
+      entries: Buffer.concat(group.map(({ entries }) => entries)),
+      data: Buffer.concat(group.map(({ data }) => data)),
+    })
+    group = []
+    bytes = 0
+  }
+  for (const part of parts) {
+    group.push(part)
+    bytes += part.entries.length + part.data.length
+    if (bytes >= BLOCK_BYTES) close()
+  }
+  close()
+  return joined
+}
+
+/** Inserts blocks from one buffer: their text is the same for any number of blocks, and bytes travel as bytes. */
+export function packBlocks(logs: readonly { attemptId: string; blocks: readonly Block[] }[]): {
+  content: Buffer
+  rows: RawBuilder<unknown>
+} {
+  const all = logs.flatMap(({ attemptId, blocks }) =>
+    blocks.map((block) => ({ attemptId, ...block })),
+  )
+  const column = (pick: (block: (typeof all)[number]) => number | string) => sql.val(all.map(pick))
+  return {
+    content: Buffer.concat(all.flatMap(({ entries, data }) => [entries, data])),
+    rows: sql`select id, seq, records, start, data_bytes, line,
+        sum(entry_bytes + data_bytes) over (order by n) - entry_bytes - data_bytes as at, entry_bytes
+      from unnest(${column((b) => b.attemptId)}::text[], ${column((b) => b.seq)}::int[],
+        ${column((b) => b.records)}::int[], ${column((b) => b.start)}::bigint[],
+        ${column((b) => b.data.length)}::int[], ${column((b) => b.line)}::bigint[],
+        ${column((b) => b.entries.length)}::int[])
+        with ordinality as b(id, seq, records, start, data_bytes, line, entry_bytes, n)`,
+  }
+}
+
+/** The columns of `log_blocks` from the rows above, named b, with the content in one parameter. */
+export const unpackBlocks = (content: Buffer): RawBuilder<unknown> =>
+  sql`select b.id::uuid, b.seq, b.records, b.start, b.data_bytes, b.line,
+    substr(c.content, b.at::int + 1, b.entry_bytes),
+    substr(c.content, b.at::int + 1 + b.entry_bytes, b.data_bytes)
+    from (select ${content}::bytea as content) c, b`
+
+export class LogBlocks implements LogReads {
+  readonly kind = 'blocks'
+  readonly partitions: LogPartitions
+  readonly #db: Kysely<Schema>
+
+  constructor(db: Kysely<Schema>) {
+    this.#db = db
+    this.partitions = new LogPartitions(db)
+  }
+
+  // ------------------------------------------------------------------------------------------------ writing
+
+  /**
+   * Makes blocks and positions durable together. Returns the attempts whose log moved; another session, or a release,
+   * took over the rest, of which nothing was written.
+   */
+  async write(steps: readonly LogStep[]): Promise<Moved[]> {
+    await this.partitions.makeFor(steps.map(({ attemptId }) => attemptId))
+    const ordered = steps.toSorted((a, b) => (a.attemptId < b.attemptId ? -1 : 1))
+    for (let left = TRIES; ; left--) {
+      try {
+        return await this.#writeOnce(ordered)
+      } catch (error) {
+        const isGone = codeOf(error) === NO_PARTITION
+        if (left <= 1 || !(isGone || isDeadlock(error))) throw error
+        if (!isGone) continue
+        this.partitions.forget()
+        await this.partitions.makeFor(ordered.map(({ attemptId }) => attemptId))
+      }
+    }
+  }
+
+  async #writeOnce(steps: readonly LogStep[]): Promise<Moved[]> {
+    const { content, rows } = packBlocks(steps)
+    const column = (pick: (step: LogStep) => number | string) => sql.val(steps.map(pick))
+    const { rows: moved } = await sql<Moved>`
+      with moved as (
+        update attempts a set acked_log_seq = s.records, log_bytes = s.bytes, log_lines = s.lines, log_gap = s.gap
+        from unnest(${column((s) => s.attemptId)}::text[], ${column((s) => s.sessionId)}::text[],
+          ${column((s) => s.from.records)}::int[], ${column((s) => s.to.records)}::int[],
+          ${column((s) => s.to.bytes)}::bigint[], ${column((s) => s.to.lines)}::int[],
+          ${column((s) => (s.gap ? 1 : 0))}::int[])
+          as s(id, session_id, expected, records, bytes, lines, gap)
+        where a.id = s.id and a.log_session_id = s.session_id and a.acked_log_seq = s.expected
+          and a.released_at is null and a.log_expired_at is null
+        returning a.id as attempt_id, (a.final_log_seq is not null and a.log_complete_at is null
+          and a.acked_log_seq >= a.final_log_seq) as is_at_end),
+      b as (${rows}),
+      written as (
+        insert into log_blocks (attempt_id, seq, records, start, bytes, line, entries, data)
+        ${unpackBlocks(content)} where b.id in (select attempt_id from moved))
+      select attempt_id, is_at_end from moved`.execute(this.#db)
+    return moved
+  }
+
+  /**
+   * Within a transaction that holds the row of the attempt: cuts off what lies beyond its position, as after the rows
+   * were restored alone. Returns undefined if blocks of this position are missing.
+   */
+  async resume(db: Db, attemptId: string, at: LogPosition): Promise<BlockWriter | undefined> {
+    const last = await this.#lastHead(db, attemptId)
+    const end = last ? last.seq + last.records : 0
+    if (end > at.records) await cutBlocks(db, attemptId, at)
+    const kept = end > at.records ? await this.#lastHead(db, attemptId) : last
+    const isSame = kept
+      ? kept.seq + kept.records === at.records && kept.start + kept.bytes === at.bytes
+      : at.records === 0
+    return isSame ? new BlockWriter(await isUnfinished(db, attemptId)) : undefined
+  }
+
+  async remove(db: Db, attemptId: string): Promise<void> {
+    await sql`delete from log_blocks where attempt_id = ${attemptId}::uuid`.execute(db)
+  }
+
+  /** Of a log that is complete elsewhere, such as in files. The partition must exist. */
+  async insert(db: Db, attemptId: string, blocks: readonly Block[]): Promise<void> {
+    const { content, rows } = packBlocks([{ attemptId, blocks }])
+    await sql`with b as (${rows})
+      insert into log_blocks (attempt_id, seq, records, start, bytes, line, entries, data)
+      ${unpackBlocks(content)}`.execute(db)
+  }
+
+  // ------------------------------------------------------------------------------------------------ reading
+
+  async *read(attemptId: string, from: number, to: number): AsyncGenerator<Buffer> {
+    if (to <= from) return
+    const first = from === 0 ? 0 : await this.#seqOfByte(attemptId, from)
+    yield* this.#bytesFrom(attemptId, first, from, to)
+  }
+
+  async *records(attemptId: string, query: RecordQuery): AsyncGenerator<StoredRecord> {
+    for await (const block of this.#blocks(attemptId, query, ['entries', 'data'])) {
+      const { entries, data, start } = block
+      if (isPast(entries, query)) return
+      const [begin, end] = partOf(block, query)
+      for (let n = begin; n < end; n++) {
+        if (!isWanted(entries, n, query)) continue
+        const [from, to] = extent(block, n)
+        yield recordAt(entries, n, data.subarray(from - start, to - start))
+      }
+    }
+  }
+
+  async *runs(attemptId: string, query: RecordQuery): AsyncGenerator<Buffer> {
+    let run: { seq: number; from: number; to: number } | undefined
+    for await (const block of this.#blocks(attemptId, query, ['entries'])) {
+      const { entries, seq } = block
+      if (isPast(entries, query)) break
+      const [begin, end] = partOf(block, query)
+      for (let n = begin; n < end; n++) {
+        if (!isWanted(entries, n, query)) continue
+        const [from, to] = extent(block, n)
+        if (run && run.to === from) {
+          run.to = to
+          continue
+        }
+        if (run) yield* this.#bytesFrom(attemptId, run.seq, run.from, run.to)
+        run = { seq, from, to }
+      }
+    }
+    if (run) yield* this.#bytesFrom(attemptId, run.seq, run.from, run.to)
+  }
+
+  async findLine(attemptId: string, line: number, records: number): Promise<number> {
+    const head = await this.#lastWhere(attemptId, records, (found) => found.line < line)
+    if (!head) return 0
+    for await (const block of this.#fetch(attemptId, head.seq, head.seq + 1, ['entries'])) {
+      let [low, high] = [0, block.records]
+      while (low < high) {
+        const middle = (low + high) >>> 1
+        if (lineAt(block.entries, middle) < line) low = middle + 1
+        else high = middle
+      }
+      return Math.min(head.seq + low, records)
+    }
+    throw new LogGone('a block of a log is not there')
+  }
+
+  async linesOf(attemptId: string, seqs: readonly number[]): Promise<number[]> {
+    if (seqs.length === 0) return []
+    const { rows } = await sql<{ line: Buffer | null }>`
+      select substr(b.entries, (s.n - 1 - b.seq) * ${ENTRY_BYTES}::int + 17, 4) as line
+      from unnest(${sql.val([...seqs])}::int[]) with ordinality as s(n, place)
+      left join lateral (select seq, entries from log_blocks
+        where attempt_id = ${attemptId}::uuid and seq < s.n order by seq desc limit 1) b on true
+      order by s.place`.execute(this.#db)
+    return rows.map(({ line }) => {
+      if (line?.length !== 4) throw new LogGone('a block of a log is not there')
+      return line.readUInt32LE(0)
+    })
+  }
+
+  async isWhole(attemptId: string, at: Omit<LogPosition, 'lines'>): Promise<boolean> {
+    if (at.records === 0) return true
+    const head = await this.#headAt(attemptId, at.records - 1)
+    return (
+      head !== undefined &&
+      head.seq + head.records >= at.records &&
+      head.start + head.bytes >= at.bytes
+    )
+  }
+
+  async hash(attemptId: string, bytes: number): Promise<string> {
+    const hash = createHash('sha256')
+    for await (const piece of this.read(attemptId, 0, bytes)) hash.update(piece)
+    return hash.digest('hex')
+  }
+
+  /** Nothing is open between two calls. */
+  close(): void {}
+
+  /** Bytes [from, to), the first of them in the block that begins with record `seq`. */
+  async *#bytesFrom(
+    attemptId: string,
+    seq: number,
+    from: number,
+    to: number,
+  ): AsyncGenerator<Buffer> {
+    let at = from
+    for await (const { start, data } of this.#fetch(attemptId, seq, undefined, ['data'])) {
+      if (start > at) break
+      const piece = data.subarray(at - start, to - start)
+      at += piece.length
+      if (piece.length > 0) yield piece
+      if (at >= to) return
+    }
+    throw new LogGone('a block of a log is not there')
+  }
+
+  /** The blocks that hold the records of a query. */
+  async *#blocks<C extends Column>(
+    attemptId: string,
+    { from, to }: RecordQuery,
+    columns: readonly C[],
+  ): AsyncGenerator<Stored<C>> {
+    if (to <= from) return
+    const first = from === 0 ? 0 : (await this.#headAt(attemptId, from))?.seq
+    let at = first ?? 0
+    for await (const block of this.#fetch(attemptId, at, to, columns)) {
+      if (block.seq !== at) break
+      at = block.seq + block.records
+      yield block
+      if (at >= to) return
+    }
+    throw new LogGone('a block of a log is not there')
+  }
+
+  /** Blocks from record `seq` up to record `before`, a bounded number of bytes at a time. */
+  async *#fetch<C extends Column>(
+    attemptId: string,
+    seq: number,
+    before: number | undefined,
+    columns: readonly C[],
+  ): AsyncGenerator<Stored<C>> {
+    const content = sql.raw(columns.join(', '))
+    const size = columns.includes('data' as C) ? sql.raw('bytes') : sql.raw('0')
+    for (let next = seq; before === undefined || next < before; ) {
+      const { rows } = await sql<Stored<C>>`
+        select ${HEAD}, ${content} from (
+          select *, sum(${size} + 24 * records) over (order by seq) as total from (
+            select * from log_blocks where attempt_id = ${attemptId}::uuid and seq >= ${next}
+              and seq < ${before ?? 0x7fff_ffff} order by seq limit ${FETCH_BLOCKS}) f) b
+        where total - ${size} - 24 * records < ${FETCH_BYTES} order by seq`.execute(this.#db)
+      const last = rows.at(-1)
+      if (!last) return
+      yield* rows
+      next = last.seq + last.records
+    }
+  }
+
+  /** The block that holds a record, if the log has it. */
+  async #headAt(attemptId: string, record: number): Promise<Head | undefined> {
+    const { rows } = await sql<Head>`select ${HEAD} from log_blocks
+      where attempt_id = ${attemptId}::uuid and seq <= ${record}
+      order by seq desc limit 1`.execute(this.#db)
+    return rows[0]
+  }
+
+  async #lastHead(db: Db, attemptId: string): Promise<Head | undefined> {
+    const { rows } = await sql<Head>`select ${HEAD} from log_blocks
+      where attempt_id = ${attemptId}::uuid order by seq desc limit 1`.execute(db)
+    return rows[0]
+  }
+
+  async #seqOfByte(attemptId: string, byte: number): Promise<number> {
+    const last = await this.#lastHead(this.#db, attemptId)
+    const records = last ? last.seq + last.records : 0
+    return (await this.#lastWhere(attemptId, records, (head) => head.start <= byte))?.seq ?? 0
+  }
+
+  /** Binary search for the last block that fulfils what the first blocks fulfil. Each look is one row by its key. */
+  async #lastWhere(
+    attemptId: string,
+    records: number,
+    isBefore: (head: Head) => boolean,
+  ): Promise<Head | undefined> {
+    let found: Head | undefined
+    for (let low = 0, high = records; low < high; ) {
+      const middle = (low + high) >>> 1
+      const head = await this.#headAt(attemptId, middle)
+      if (!head) throw new LogGone('a block of a log is not there')
+      if (isBefore(head)) {
+        found = head
+        low = Math.max(middle + 1, head.seq + head.records)
+      } else high = head.seq
+    }
+    return found
+  }
+}
+
+/** The indexes in a block of the records that a query covers. */
+const partOf = ({ seq, records }: Head, query: RecordQuery): [number, number] => [
+  Math.max(0, query.from - seq),
+  Math.min(records, query.to - seq),
+]
+
+/** The bytes of a record of a block, as offsets in the log. */
+const extent = (block: Stored<'entries'>, n: number): [number, number] => [
+  offsetAt(block.entries, n),
+  n + 1 < block.records ? offsetAt(block.entries, n + 1) : block.start + block.bytes,
+]
+
+/** Deletes what lies beyond a position; a block of an imported log may reach over it. */
+async function cutBlocks(db: Db, attemptId: string, at: LogPosition): Promise<void> {
+  await sql`delete from log_blocks
+    where attempt_id = ${attemptId}::uuid and seq >= ${at.records}`.execute(db)
+  await sql`update log_blocks set records = ${at.records}::int - seq, bytes = (${at.bytes}::bigint - start)::int,
+      entries = substr(entries, 1, (${at.records}::int - seq) * ${ENTRY_BYTES}::int),
+      data = substr(data, 1, (${at.bytes}::bigint - start)::int)
+    where attempt_id = ${attemptId}::uuid and seq < ${at.records} and seq + records > ${at.records}
+      and start <= ${at.bytes}`.execute(db)
+}
+
+async function isUnfinished(db: Db, attemptId: string): Promise<boolean> {
+  const { rows } = await sql<{
+    byte: number
+  }>`select get_byte(data, bytes - 1) as byte from log_blocks
+    where attempt_id = ${attemptId}::uuid and bytes > 0 order by seq desc limit 1`.execute(db)
+  return rows[0] !== undefined && rows[0].byte !== NEWLINE
+}
