@@ -18,6 +18,7 @@ import { checkAlerts } from './app/installation/alerts.ts'
 import { startBackups } from './app/installation/backups.ts'
 import { continueKeyRotations } from './app/installation/data-key-rotation.ts'
 import { openDataKeys } from './app/installation/data-keys.ts'
+import { importHeldLogs, startLogImport } from './app/installation/log-import.ts'
 import { holdDatabase, nameHolder } from './app/installation/replicas.ts'
 import {
   isSetupDone,
@@ -216,6 +217,7 @@ async function startWith(
   await ensureSshAuthorities(ctx)
   await endFormerSessions(ctx)
   await openLogs(ctx)
+  await importHeldLogs(ctx)
   await ctx.feed.start()
   await importLegacySecret(ctx)
   const gateway = await openAgentGateway(ctx)
@@ -238,6 +240,7 @@ async function startWith(
   if (config.mail.kind === 'none') logger.warn(NO_MAIL)
   const stopRounds = await startRounds(ctx)
   const stopBackups = await startBackups(ctx)
+  const stopImport = startLogImport(ctx)
   return {
     ctx,
     http,
@@ -251,6 +254,7 @@ async function startWith(
       ctx.outbound.close() // early, so that requests to forges stop waiting
       await stopRounds()
       await stopBackups()
+      await stopImport()
       await stopTicking()
       await notices
       await stopMailing()

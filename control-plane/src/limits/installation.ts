@@ -51,6 +51,16 @@ export const BACKUPS = {
   emptyBytes: 4 * MiB,
 } as const
 
+/** Logs that move from a disk into PostgreSQL. */
+export const LOG_IMPORT = {
+  /** Attempts that are looked up together. */
+  batch: 500,
+  /** Files stay this long, because the release before reads them if an upgrade is undone. */
+  keptMs: DAY,
+  /** A restore keeps one log at a time on the disk; hardly one is larger. */
+  spoolBytes: GiB,
+} as const
+
 /** Settings of the edge sent to a server. */
 export const EDGE = {
   /** About 200 bytes each, so a message stays far below gRPC's limit. */

@@ -174,6 +174,10 @@ export async function updateReachability(
     .execute()
 }
 
+/** Holds the row until the end of the transaction. Only with PostgreSQL; SQLite has one writer. */
+export const lockAttempt = (db: Db, id: string): Promise<Attempt | undefined> =>
+  db.selectFrom('attempts').selectAll().where('id', '=', id).forUpdate().executeTakeFirst()
+
 /** From now on only this session's stream feeds the log. Undefined if the session has ended, or no more is wanted. */
 export const takeLog = (
   db: Db,

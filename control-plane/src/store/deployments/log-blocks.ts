@@ -2,7 +2,7 @@
 // that position is where the writer believes it is and no other session feeds the log: a reader on any replica never
 // sees a position without its bytes, and a replica that lost an agent cannot write.
 import { createHash } from 'node:crypto'
-import { type Kysely, type RawBuilder, sql } from 'kysely'
+import { CompiledQuery, type Kysely, sql } from 'kysely'
 import { isDeadlock } from '../engine/database.ts'
 import type { Db } from '../engine/db.ts'
 import { codeOf } from '../engine/faults.ts'
@@ -23,10 +23,15 @@ import {
   type StoredRecord,
 } from './log-index.ts'
 import { LogPartitions } from './log-partitions.ts'
-import type { Block, LogReads, LogStep, LogWriter } from './log-store.ts'
 
-/** Of data and index together; a block may exceed it by one chunk. */
-const BLOCK_BYTES = 128 * 1_024
+import {
+  BLOCK_BYTES,
+  type Block,
+  type LogReads,
+  type LogStep,
+  type LogWriter,
+} from './log-store.ts'
+
 /** A reader holds the bytes of one fetch: these many, and one block. */
 const FETCH_BYTES = 256 * 1_024
 const FETCH_BLOCKS = 64
@@ -48,6 +53,14 @@ interface Head {
 }
 type Column = 'data' | 'entries'
 type Stored<C extends Column> = Head & Record<C, Buffer>
+
+/** One block with `blockValues`. */
+export const INSERT_BLOCK = `insert into log_blocks
+  (attempt_id, seq, records, start, bytes, line, entries, data) values ($1, $2, $3, $4, $5, $6, $7, $8)`
+export const blockValues = (attemptId: string, block: Block): unknown[] => {
+  const { seq, records, start, line, entries, data } = block
+  return [attemptId, seq, records, start, data.length, line, entries, data]
+}
 
 const HEAD = sql.raw('seq, records, start, bytes, line')
 const NO_PARTITION = '23514'
@@ -118,34 +131,6 @@ function joinBlocks(parts: readonly Block[]): Block[] {
   return joined
 }
 
-/** Inserts blocks from one buffer: their text is the same for any number of blocks, and bytes travel as bytes. */
-export function packBlocks(logs: readonly { attemptId: string; blocks: readonly Block[] }[]): {
-  content: Buffer
-  rows: RawBuilder<unknown>
-} {
-  const all = logs.flatMap(({ attemptId, blocks }) =>
-    blocks.map((block) => ({ attemptId, ...block })),
-  )
-  const column = (pick: (block: (typeof all)[number]) => number | string) => sql.val(all.map(pick))
-  return {
-    content: Buffer.concat(all.flatMap(({ entries, data }) => [entries, data])),
-    rows: sql`select id, seq, records, start, data_bytes, line,
-        sum(entry_bytes + data_bytes) over (order by n) - entry_bytes - data_bytes as at, entry_bytes
-      from unnest(${column((b) => b.attemptId)}::text[], ${column((b) => b.seq)}::int[],
-        ${column((b) => b.records)}::int[], ${column((b) => b.start)}::bigint[],
-        ${column((b) => b.data.length)}::int[], ${column((b) => b.line)}::bigint[],
-        ${column((b) => b.entries.length)}::int[])
-        with ordinality as b(id, seq, records, start, data_bytes, line, entry_bytes, n)`,
-  }
-}
-
-/** The columns of `log_blocks` from the rows above, named b, with the content in one parameter. */
-export const unpackBlocks = (content: Buffer): RawBuilder<unknown> =>
-  sql`select b.id::uuid, b.seq, b.records, b.start, b.data_bytes, b.line,
-    substr(c.content, b.at::int + 1, b.entry_bytes),
-    substr(c.content, b.at::int + 1 + b.entry_bytes, b.data_bytes)
-    from (select ${content}::bytea as content) c, b`
-
 export class LogBlocks implements LogReads {
   readonly kind = 'blocks'
   readonly partitions: LogPartitions
@@ -179,26 +164,43 @@ export class LogBlocks implements LogReads {
   }
 
   async #writeOnce(steps: readonly LogStep[]): Promise<Moved[]> {
-    const { content, rows } = packBlocks(steps)
-    const column = (pick: (step: LogStep) => number | string) => sql.val(steps.map(pick))
-    const { rows: moved } = await sql<Moved>`
+    const blocks = steps.flatMap((step) =>
+      step.blocks.map((block) => ({ id: step.attemptId, ...block })),
+    )
+    const moves = <K extends number | string>(pick: (step: LogStep) => K) =>
+      sql.val(steps.map(pick))
+    const column = <K extends number | string>(pick: (block: (typeof blocks)[number]) => K) =>
+      sql.val(blocks.map(pick))
+    // one buffer for all blocks: the text is the same for any number of them, and bytes travel as bytes
+    const content = Buffer.concat(blocks.flatMap(({ entries, data }) => [entries, data]))
+    const { rows } = await sql<Moved>`
       with moved as (
         update attempts a set acked_log_seq = s.records, log_bytes = s.bytes, log_lines = s.lines, log_gap = s.gap
-        from unnest(${column((s) => s.attemptId)}::text[], ${column((s) => s.sessionId)}::text[],
-          ${column((s) => s.from.records)}::int[], ${column((s) => s.to.records)}::int[],
-          ${column((s) => s.to.bytes)}::bigint[], ${column((s) => s.to.lines)}::int[],
-          ${column((s) => (s.gap ? 1 : 0))}::int[])
+        from unnest(${moves((s) => s.attemptId)}::text[], ${moves((s) => s.sessionId)}::text[],
+          ${moves((s) => s.from.records)}::int[], ${moves((s) => s.to.records)}::int[],
+          ${moves((s) => s.to.bytes)}::bigint[], ${moves((s) => s.to.lines)}::int[],
+          ${moves((s) => (s.gap ? 1 : 0))}::int[])
           as s(id, session_id, expected, records, bytes, lines, gap)
         where a.id = s.id and a.log_session_id = s.session_id and a.acked_log_seq = s.expected
           and a.released_at is null and a.log_expired_at is null
         returning a.id as attempt_id, (a.final_log_seq is not null and a.log_complete_at is null
           and a.acked_log_seq >= a.final_log_seq) as is_at_end),
-      b as (${rows}),
+      b as (
+        select *, (sum(entry_bytes + bytes) over (order by n) - entry_bytes - bytes)::int as place
+        from unnest(${column((b) => b.id)}::text[], ${column((b) => b.seq)}::int[],
+          ${column((b) => b.records)}::int[], ${column((b) => b.start)}::bigint[],
+          ${column((b) => b.data.length)}::int[], ${column((b) => b.line)}::bigint[],
+          ${column((b) => b.entries.length)}::int[])
+          with ordinality as b(id, seq, records, start, bytes, line, entry_bytes, n)),
       written as (
         insert into log_blocks (attempt_id, seq, records, start, bytes, line, entries, data)
-        ${unpackBlocks(content)} where b.id in (select attempt_id from moved))
+        select b.id::uuid, b.seq, b.records, b.start, b.bytes, b.line,
+          substr(c.content, b.place + 1, b.entry_bytes),
+          substr(c.content, b.place + 1 + b.entry_bytes, b.bytes)
+        from (select ${content}::bytea as content) c, b
+        where b.id in (select attempt_id from moved))
       select attempt_id, is_at_end from moved`.execute(this.#db)
-    return moved
+    return rows
   }
 
   /**
@@ -220,12 +222,9 @@ export class LogBlocks implements LogReads {
     await sql`delete from log_blocks where attempt_id = ${attemptId}::uuid`.execute(db)
   }
 
-  /** Of a log that is complete elsewhere, such as in files. The partition must exist. */
-  async insert(db: Db, attemptId: string, blocks: readonly Block[]): Promise<void> {
-    const { content, rows } = packBlocks([{ attemptId, blocks }])
-    await sql`with b as (${rows})
-      insert into log_blocks (attempt_id, seq, records, start, bytes, line, entries, data)
-      ${unpackBlocks(content)}`.execute(db)
+  /** Of a log that is complete elsewhere, such as in files. Its partition must exist. */
+  async insert(db: Db, attemptId: string, block: Block): Promise<void> {
+    await db.executeQuery(CompiledQuery.raw(INSERT_BLOCK, blockValues(attemptId, block)))
   }
 
   // ------------------------------------------------------------------------------------------------ reading

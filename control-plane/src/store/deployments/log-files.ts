@@ -28,12 +28,13 @@ import {
   findLine,
   hasBytes,
   hashBytes,
+  readBlocks,
   readBytes,
   readLines,
   readRecords,
   readRuns,
 } from './log-reading.ts'
-import type { LogReads, LogWriter } from './log-store.ts'
+import type { Block, LogReads, LogWriter } from './log-store.ts'
 
 interface Writer {
   log: number
@@ -110,9 +111,16 @@ export class LogFiles implements LogReads {
    * Returns false if the files are missing or shorter than the database says, as after restoring only one of the two.
    */
   holds(attemptId: string, at: LogPosition): boolean {
-    const size = (ending: 'log' | 'idx'): number =>
-      statSync(this.#path(attemptId, ending), { throwIfNoEntry: false })?.size ?? 0
-    return size('log') >= at.bytes && size('idx') >= at.records * ENTRY_BYTES
+    const entryBytes = this.#size(attemptId, 'idx')
+    return this.bytesOf(attemptId) >= at.bytes && entryBytes >= at.records * ENTRY_BYTES
+  }
+
+  bytesOf(attemptId: string): number {
+    return this.#size(attemptId, 'log')
+  }
+
+  #size(attemptId: string, ending: 'log' | 'idx'): number {
+    return statSync(this.#path(attemptId, ending), { throwIfNoEntry: false })?.size ?? 0
   }
 
   /** Truncates both files to what the database says, and remembers how the last line ended. */
@@ -202,6 +210,11 @@ export class LogFiles implements LogReads {
       hasBytes(this.#path(attemptId, 'idx'), records * ENTRY_BYTES),
     ])
     return log && idx
+  }
+
+  /** For a database that takes the log over. */
+  blocks(attemptId: string, length: Omit<LogPosition, 'lines'>): AsyncGenerator<Block> {
+    return readBlocks(this.#path(attemptId, 'log'), this.#path(attemptId, 'idx'), length)
   }
 
   hash(attemptId: string, bytes: number): Promise<string> {

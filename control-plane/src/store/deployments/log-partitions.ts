@@ -26,6 +26,20 @@ function dayAt(ms: number): Day {
   return { at, name: `log_blocks_${date.replaceAll(/\D/g, '')}` }
 }
 
+/** One statement, so it is atomic without a transaction of its own. */
+const makeStatement = ({ at, name }: Day): string => `do $$ begin
+    perform pg_advisory_xact_lock(${LOCK});
+    if to_regclass('${name}') is null then
+      create table ${name} (like log_blocks including all);
+      alter table log_blocks attach partition ${name}
+        for values from ('${lowestId(at)}') to ('${lowestId(at + DAY_MS)}');
+    end if;
+  end $$`
+
+/** Makes the partition of an attempt, if it is missing. */
+export const partitionStatement = (attemptId: string): string =>
+  makeStatement(dayOfAttempt(attemptId))
+
 export const dayOfAttempt = (attemptId: string): Day =>
   dayAt(Number.parseInt(attemptId.slice(0, 8) + attemptId.slice(9, 13), 16))
 
@@ -53,19 +67,10 @@ export class LogPartitions {
   }
 
   /** Attaching blocks neither readers nor writers; a replica that makes the same one waits and finds it. */
-  async #make({ at, name }: Day): Promise<void> {
-    if (this.#known.has(name)) return
-    await sql
-      .raw(`do $$ begin
-        perform pg_advisory_xact_lock(${LOCK});
-        if to_regclass('${name}') is null then
-          create table ${name} (like log_blocks including all);
-          alter table log_blocks attach partition ${name}
-            for values from ('${lowestId(at)}') to ('${lowestId(at + DAY_MS)}');
-        end if;
-      end $$`)
-      .execute(this.#db)
-    this.#known.add(name)
+  async #make(day: Day): Promise<void> {
+    if (this.#known.has(day.name)) return
+    await sql.raw(makeStatement(day)).execute(this.#db)
+    this.#known.add(day.name)
   }
 
   /** Drops the days before this time whose logs have all expired; returns their names. */

@@ -14,6 +14,7 @@ import {
   recordAt,
   type StoredRecord,
 } from './log-index.ts'
+import { BLOCK_BYTES, type Block } from './log-store.ts'
 
 const BUFFER = 64 * 1_024
 const BATCH = 2_048 // entries per read
@@ -147,6 +148,40 @@ export async function* readRuns(
     await log.close()
   }
 }
+
+/** The log as blocks, one at a time: for a database that takes over its files. */
+export async function* readBlocks(
+  logPath: string,
+  idxPath: string,
+  length: { records: number; bytes: number },
+): AsyncGenerator<Block> {
+  const query = { from: 0, to: length.records, bytes: length.bytes }
+  const { idx, log } = await openBoth(idxPath, logPath)
+  let seq = 0
+  try {
+    for await (const { entries, count, end } of entryBatches(idx, query)) {
+      const offset = (n: number): number => (n < count ? offsetAt(entries, n) : end)
+      for (let first = 0; first < count; ) {
+        let next = first + 1
+        while (next < count && sizeOf(offset(first), offset(next), next - first) < BLOCK_BYTES)
+          next++
+        const data = Buffer.allocUnsafe(offset(next) - offset(first))
+        await fill(log, data, offset(first))
+        const part = entries.subarray(first * ENTRY_BYTES, next * ENTRY_BYTES)
+        const records = next - first
+        yield { seq, records, start: offset(first), line: lineAt(part, 0), entries: part, data }
+        seq += records
+        first = next
+      }
+    }
+  } finally {
+    await idx.close()
+    await log.close()
+  }
+}
+
+const sizeOf = (from: number, to: number, records: number): number =>
+  to - from + records * ENTRY_BYTES
 
 async function readEntry(idx: FileHandle, n: number): Promise<Buffer> {
   const entry = Buffer.allocUnsafe(ENTRY_BYTES)

@@ -23,6 +23,9 @@ export interface LogWriter {
   take(): Block[]
 }
 
+/** Of data and index together; a block may exceed it by one chunk or record. */
+export const BLOCK_BYTES = 128 * 1_024
+
 /** A part of a log: its records from `seq` (from 0) on. */
 export interface Block {
   seq: number
