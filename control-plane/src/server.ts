@@ -200,7 +200,9 @@ async function startWith(
     secretStore,
     identity: createIdentity(() => ctx, await openCookieSecret(db, secretStore)),
     sshSigners: new SshSigners(secretStore),
-    logs: engine === 'postgres' ? new LogBlocks(db) : new LogFiles(join(config.dataDir, 'logs')),
+    logs: store.copyOut
+      ? new LogBlocks(db, store.copyOut)
+      : new LogFiles(join(config.dataDir, 'logs')),
     diskSpace: new DiskSpace(store, config.dataDir),
     quotas: new Quotas(config, time),
     tickets: new DownloadTickets(time),

@@ -37,6 +37,11 @@ function region(lines: Line[]): Buffer {
   return Buffer.concat(parts)
 }
 
+function openBlocks({ db, copyOut }: OpenDatabase): LogBlocks {
+  if (!copyOut) throw new Error('not PostgreSQL')
+  return new LogBlocks(db, copyOut)
+}
+
 const collect = async (pieces: AsyncIterable<Buffer>): Promise<string> => {
   const all: Buffer[] = []
   for await (const piece of pieces) all.push(piece)
@@ -57,7 +62,7 @@ describe.skipIf(missing('postgres'))('log blocks', () => {
     opened = await openEngine('postgres')
     // what an attempt belongs to is not the subject
     await sql`alter table attempts disable trigger all`.execute(opened.db)
-    blocks = new LogBlocks(opened.db)
+    blocks = openBlocks(opened)
     dir = mkdtempSync(join(tmpdir(), 'berth-blocks-'))
   })
   afterAll(async () => {
@@ -170,7 +175,7 @@ describe.skipIf(missing('postgres'))('log blocks', () => {
     expect(await blocks.isWhole(id, { records: 1, bytes: 1 })).toBe(false)
     // another replica's pool, the right session
     const elsewhere = openPostgres(urlOfOpened(), () => {})
-    const theirs = new LogBlocks(elsewhere.db)
+    const theirs = openBlocks(elsewhere)
     expect(await theirs.write([step(id, START, b, fresh, 'next')])).toHaveLength(1)
     await elsewhere.db.destroy()
     const again = new BlockWriter(false)
@@ -228,7 +233,7 @@ describe.skipIf(missing('postgres'))('log blocks', () => {
     }
     const later = NOW + 10 * DAY
     await Promise.all(
-      Array.from({ length: 8 }, () => new LogBlocks(opened.db).partitions.makeAhead(later)),
+      Array.from({ length: 8 }, () => openBlocks(opened).partitions.makeAhead(later)),
     )
     expect(await days()).toEqual(
       expect.arrayContaining(['log_blocks_20260611', 'log_blocks_20260612']),

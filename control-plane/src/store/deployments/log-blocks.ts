@@ -1,8 +1,9 @@
 // Logs as blocks in PostgreSQL. A block is written by the same statement as the position of its attempt, and only if
 // that position is where the writer believes it is and no other session feeds the log: a reader on any replica never
-// sees a position without its bytes, and a replica that lost an agent cannot write.
+// sees a position without its bytes, and a replica that lost an agent cannot write. Their content is packed.
 import { createHash } from 'node:crypto'
-import { CompiledQuery, type Kysely, sql } from 'kysely'
+import { CompiledQuery, type Kysely, type RawBuilder, sql } from 'kysely'
+import type { CopyOut } from '../engine/copy-out.ts'
 import { isDeadlock } from '../engine/database.ts'
 import type { Db } from '../engine/db.ts'
 import { codeOf } from '../engine/faults.ts'
@@ -22,6 +23,7 @@ import {
   recordAt,
   type StoredRecord,
 } from './log-index.ts'
+import { blockValues, INSERT_BLOCK, type PackedBlock, packBlock, unpack } from './log-packing.ts'
 import { LogPartitions } from './log-partitions.ts'
 
 import {
@@ -32,9 +34,10 @@ import {
   type LogWriter,
 } from './log-store.ts'
 
-/** A reader holds the bytes of one fetch: these many, and one block. */
+/** A reader holds two fetches: each has these many packed bytes, and one block. */
 const FETCH_BYTES = 256 * 1_024
 const FETCH_BLOCKS = 64
+const MOST_RECORDS = 0x7fff_ffff
 const TRIES = 5
 
 export interface Moved {
@@ -53,14 +56,6 @@ interface Head {
 }
 type Column = 'data' | 'entries'
 type Stored<C extends Column> = Head & Record<C, Buffer>
-
-/** One block with `blockValues`. */
-export const INSERT_BLOCK = `insert into log_blocks
-  (attempt_id, seq, records, start, bytes, line, entries, data) values ($1, $2, $3, $4, $5, $6, $7, $8)`
-export const blockValues = (attemptId: string, block: Block): unknown[] => {
-  const { seq, records, start, line, entries, data } = block
-  return [attemptId, seq, records, start, data.length, line, entries, data]
-}
 
 const HEAD = sql.raw('seq, records, start, bytes, line')
 const NO_PARTITION = '23514'
@@ -135,9 +130,11 @@ export class LogBlocks implements LogReads {
   readonly kind = 'blocks'
   readonly partitions: LogPartitions
   readonly #db: Kysely<Schema>
+  readonly #copyOut: CopyOut
 
-  constructor(db: Kysely<Schema>) {
+  constructor(db: Kysely<Schema>, copyOut: CopyOut) {
     this.#db = db
+    this.#copyOut = copyOut
     this.partitions = new LogPartitions(db)
   }
 
@@ -150,9 +147,14 @@ export class LogBlocks implements LogReads {
   async write(steps: readonly LogStep[]): Promise<Moved[]> {
     await this.partitions.makeFor(steps.map(({ attemptId }) => attemptId))
     const ordered = steps.toSorted((a, b) => (a.attemptId < b.attemptId ? -1 : 1))
+    const blocks = await Promise.all(
+      ordered.flatMap(({ attemptId: id, blocks: own }) =>
+        own.map(async (block) => ({ id, ...(await packBlock(block)) })),
+      ),
+    )
     for (let left = TRIES; ; left--) {
       try {
-        return await this.#writeOnce(ordered)
+        return await this.#writeOnce(ordered, blocks)
       } catch (error) {
         const isGone = codeOf(error) === NO_PARTITION
         if (left <= 1 || !(isGone || isDeadlock(error))) throw error
@@ -163,10 +165,10 @@ export class LogBlocks implements LogReads {
     }
   }
 
-  async #writeOnce(steps: readonly LogStep[]): Promise<Moved[]> {
-    const blocks = steps.flatMap((step) =>
-      step.blocks.map((block) => ({ id: step.attemptId, ...block })),
-    )
+  async #writeOnce(
+    steps: readonly LogStep[],
+    blocks: readonly (PackedBlock & { id: string })[],
+  ): Promise<Moved[]> {
     const moves = <K extends number | string>(pick: (step: LogStep) => K) =>
       sql.val(steps.map(pick))
     const column = <K extends number | string>(pick: (block: (typeof blocks)[number]) => K) =>
@@ -186,17 +188,17 @@ export class LogBlocks implements LogReads {
         returning a.id as attempt_id, (a.final_log_seq is not null and a.log_complete_at is null
           and a.acked_log_seq >= a.final_log_seq) as is_at_end),
       b as (
-        select *, (sum(entry_bytes + bytes) over (order by n) - entry_bytes - bytes)::int as place
+        select *, (sum(entry_size + data_size) over (order by n) - entry_size - data_size)::int as place
         from unnest(${column((b) => b.id)}::text[], ${column((b) => b.seq)}::int[],
           ${column((b) => b.records)}::int[], ${column((b) => b.start)}::bigint[],
-          ${column((b) => b.data.length)}::int[], ${column((b) => b.line)}::bigint[],
-          ${column((b) => b.entries.length)}::int[])
-          with ordinality as b(id, seq, records, start, bytes, line, entry_bytes, n)),
+          ${column((b) => b.bytes)}::int[], ${column((b) => b.line)}::bigint[],
+          ${column((b) => b.entries.length)}::int[], ${column((b) => b.data.length)}::int[])
+          with ordinality as b(id, seq, records, start, bytes, line, entry_size, data_size, n)),
       written as (
         insert into log_blocks (attempt_id, seq, records, start, bytes, line, entries, data)
         select b.id::uuid, b.seq, b.records, b.start, b.bytes, b.line,
-          substr(c.content, b.place + 1, b.entry_bytes),
-          substr(c.content, b.place + 1 + b.entry_bytes, b.bytes)
+          substr(c.content, b.place + 1, b.entry_size),
+          substr(c.content, b.place + 1 + b.entry_size, b.data_size)
         from (select ${content}::bytea as content) c, b
         where b.id in (select attempt_id from moved))
       select attempt_id, is_at_end from moved`.execute(this.#db)
@@ -224,7 +226,8 @@ export class LogBlocks implements LogReads {
 
   /** Of a log that is complete elsewhere, such as in files. Its partition must exist. */
   async insert(db: Db, attemptId: string, block: Block): Promise<void> {
-    await db.executeQuery(CompiledQuery.raw(INSERT_BLOCK, blockValues(attemptId, block)))
+    const values = blockValues(attemptId, await packBlock(block))
+    await db.executeQuery(CompiledQuery.raw(INSERT_BLOCK, values))
   }
 
   // ------------------------------------------------------------------------------------------------ reading
@@ -285,15 +288,19 @@ export class LogBlocks implements LogReads {
 
   async linesOf(attemptId: string, seqs: readonly number[]): Promise<number[]> {
     if (seqs.length === 0) return []
-    const { rows } = await sql<{ line: Buffer | null }>`
-      select substr(b.entries, (s.n - 1 - b.seq) * ${ENTRY_BYTES}::int + 17, 4) as line
-      from unnest(${sql.val([...seqs])}::int[]) with ordinality as s(n, place)
-      left join lateral (select seq, entries from log_blocks
-        where attempt_id = ${attemptId}::uuid and seq < s.n order by seq desc limit 1) b on true
-      order by s.place`.execute(this.#db)
-    return rows.map(({ line }) => {
-      if (line?.length !== 4) throw new LogGone('a block of a log is not there')
-      return line.readUInt32LE(0)
+    const { rows } = await sql<Packed>`select seq, records, entries from log_blocks
+      where attempt_id = ${attemptId}::uuid and seq in (select
+        (select max(seq) from log_blocks where attempt_id = ${attemptId}::uuid and seq < s.n)
+        from unnest(${sql.val([...seqs])}::int[]) s(n))`.execute(this.#db)
+    const blocks = rows.map(({ seq, records, entries }) => ({
+      from: seq,
+      to: seq + records,
+      entries: unpack(entries, records * ENTRY_BYTES),
+    }))
+    return seqs.map((seq) => {
+      const block = blocks.find(({ from, to }) => from < seq && seq <= to)
+      if (!block) throw new LogGone('a block of a log is not there')
+      return lineAt(block.entries, seq - 1 - block.from)
     })
   }
 
@@ -352,27 +359,51 @@ export class LogBlocks implements LogReads {
     throw new LogGone('a block of a log is not there')
   }
 
-  /** Blocks from record `seq` up to record `before`, a bounded number of bytes at a time. */
+  /** Blocks from record `seq` up to record `before`, a bounded number of bytes at a time; the next are on their way. */
   async *#fetch<C extends Column>(
     attemptId: string,
     seq: number,
     before: number | undefined,
     columns: readonly C[],
   ): AsyncGenerator<Stored<C>> {
-    const content = sql.raw(columns.join(', '))
-    const size = columns.includes('data' as C) ? sql.raw('bytes') : sql.raw('0')
-    for (let next = seq; before === undefined || next < before; ) {
-      const { rows } = await sql<Stored<C>>`
-        select ${HEAD}, ${content} from (
-          select *, sum(${size} + 24 * records) over (order by seq) as total from (
-            select * from log_blocks where attempt_id = ${attemptId}::uuid and seq >= ${next}
-              and seq < ${before ?? 0x7fff_ffff} order by seq limit ${FETCH_BLOCKS}) f) b
-        where total - ${size} - 24 * records < ${FETCH_BYTES} order by seq`.execute(this.#db)
-      const last = rows.at(-1)
-      if (!last) return
-      yield* rows
-      next = last.seq + last.records
+    const load = (next: number): Promise<Stored<C>[]> =>
+      before !== undefined && next >= before
+        ? Promise.resolve([])
+        : this.#load(attemptId, next, before ?? MOST_RECORDS, columns)
+    for (let rows = await load(seq); rows.length > 0; ) {
+      const last = rows.at(-1) as Stored<C>
+      const next = load(last.seq + last.records)
+      next.catch(() => {}) // reported when it is awaited, unless the reader leaves
+      // unpacked one by one: packed, they are a fraction of it
+      for (const row of rows) yield unpackBlock(row, columns)
+      rows = await next
     }
+  }
+
+  async #load<C extends Column>(
+    attemptId: string,
+    seq: number,
+    before: number,
+    columns: readonly C[],
+  ): Promise<Stored<C>[]> {
+    const size = columns.map((column) => `octet_length(${column})`).join(' + ')
+    const rows =
+      await this.#copyOut(`select seq, records, start, bytes, line, ${columns.join(', ')} from (
+      select *, sum(${size}) over (order by seq) - (${size}) as earlier from (
+        select * from log_blocks where attempt_id = '${checkId(attemptId)}' and seq >= ${Number(seq)}
+          and seq < ${Number(before)} order by seq limit ${FETCH_BLOCKS}) f) b
+      where earlier < ${FETCH_BYTES} order by seq`)
+    return rows.map(([first, records, start, bytes, line, ...content]) => {
+      const head = {
+        seq: first?.readInt32BE(0),
+        records: records?.readInt32BE(0),
+        start: Number(start?.readBigInt64BE(0)),
+        bytes: bytes?.readInt32BE(0),
+        line: Number(line?.readBigInt64BE(0)),
+      }
+      const named = columns.map((column, n) => [column, content[n]])
+      return { ...head, ...Object.fromEntries(named) } as Stored<C>
+    })
   }
 
   /** The block that holds a record, if the log has it. */
@@ -415,6 +446,14 @@ export class LogBlocks implements LogReads {
   }
 }
 
+const ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
+
+/** Before it becomes part of a statement. */
+function checkId(attemptId: string): string {
+  if (!ID.test(attemptId)) throw new Error(`not the id of an attempt: ${attemptId.slice(0, 50)}`)
+  return attemptId
+}
+
 /** The indexes in a block of the records that a query covers. */
 const partOf = ({ seq, records }: Head, query: RecordQuery): [number, number] => [
   Math.max(0, query.from - seq),
@@ -427,21 +466,54 @@ const extent = (block: Stored<'entries'>, n: number): [number, number] => [
   n + 1 < block.records ? offsetAt(block.entries, n + 1) : block.start + block.bytes,
 ]
 
+function unpackBlock<C extends Column>(block: Stored<C>, columns: readonly C[]): Stored<C> {
+  const length = { entries: block.records * ENTRY_BYTES, data: block.bytes }
+  const unpacked = { ...block }
+  for (const column of columns) {
+    const packed: Buffer = block[column]
+    Object.assign(unpacked, { [column]: unpack(packed, length[column]) })
+  }
+  return unpacked
+}
+
+interface Packed extends Head {
+  entries: Buffer
+  data: Buffer
+}
+
+async function lastBlock(
+  db: Db,
+  attemptId: string,
+  condition: RawBuilder<unknown>,
+): Promise<Stored<Column> | undefined> {
+  const { rows } = await sql<Packed>`select ${HEAD}, entries, data from log_blocks
+    where attempt_id = ${attemptId}::uuid and ${condition} order by seq desc limit 1`.execute(db)
+  return rows[0] && unpackBlock(rows[0], ['entries', 'data'])
+}
+
 /** Deletes what lies beyond a position; a block of an imported log may reach over it. */
 async function cutBlocks(db: Db, attemptId: string, at: LogPosition): Promise<void> {
-  await sql`delete from log_blocks
-    where attempt_id = ${attemptId}::uuid and seq >= ${at.records}`.execute(db)
-  await sql`update log_blocks set records = ${at.records}::int - seq, bytes = (${at.bytes}::bigint - start)::int,
-      entries = substr(entries, 1, (${at.records}::int - seq) * ${ENTRY_BYTES}::int),
-      data = substr(data, 1, (${at.bytes}::bigint - start)::int)
-    where attempt_id = ${attemptId}::uuid and seq < ${at.records} and seq + records > ${at.records}
-      and start <= ${at.bytes}`.execute(db)
+  const last = await lastBlock(db, attemptId, sql`seq < ${at.records}`)
+  const isOver = last && last.seq + last.records > at.records && last.start <= at.bytes
+  const from = isOver ? last.seq : at.records
+  await sql`delete from log_blocks where attempt_id = ${attemptId}::uuid and seq >= ${from}`.execute(
+    db,
+  )
+  if (!isOver) return
+  const { seq, start, line, entries, data } = last
+  const records = at.records - seq
+  const kept = await packBlock({
+    seq,
+    records,
+    start,
+    line,
+    entries: entries.subarray(0, records * ENTRY_BYTES),
+    data: data.subarray(0, at.bytes - start),
+  })
+  await db.executeQuery(CompiledQuery.raw(INSERT_BLOCK, blockValues(attemptId, kept)))
 }
 
 async function isUnfinished(db: Db, attemptId: string): Promise<boolean> {
-  const { rows } = await sql<{
-    byte: number
-  }>`select get_byte(data, bytes - 1) as byte from log_blocks
-    where attempt_id = ${attemptId}::uuid and bytes > 0 order by seq desc limit 1`.execute(db)
-  return rows[0] !== undefined && rows[0].byte !== NEWLINE
+  const last = await lastBlock(db, attemptId, sql`bytes > 0`)
+  return last !== undefined && last.data.at(-1) !== NEWLINE
 }

@@ -10,7 +10,7 @@ import { type Refusals, StoreUnavailable } from './faults.ts'
 const AWAY = /^(08|57P0[123]|53300)/
 
 /** Apart from the server's own refusals and the parsing of its values, only the connection can fail. */
-function explain(error: unknown): unknown {
+export function explainPostgres(error: unknown): unknown {
   if (error instanceof pg.DatabaseError) {
     return AWAY.test(error.code ?? '') ? new StoreUnavailable(error) : error
   }
@@ -26,7 +26,7 @@ function explained(call: Anything, given: unknown[], refusals: Refusals): unknow
   if (!(answer instanceof Promise)) return answer
   return answer.catch((error: unknown) => {
     refusals.note(error)
-    throw explain(error)
+    throw explainPostgres(error)
   })
 }
 

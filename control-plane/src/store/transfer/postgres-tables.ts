@@ -2,8 +2,8 @@
 // target is one transaction too: tables, rows and checks appear together or not at all.
 import pg from 'pg'
 import { BACKUPS } from '../../limits/installation.ts'
-import { blockValues, INSERT_BLOCK } from '../deployments/log-blocks.ts'
 import { ENTRY_BYTES } from '../deployments/log-index.ts'
+import { blockValues, INSERT_BLOCK, packBlock, unpack } from '../deployments/log-packing.ts'
 import { partitionStatement } from '../deployments/log-partitions.ts'
 import { planMigrations } from '../engine/migrations.ts'
 import type { Row } from './rows.ts'
@@ -105,16 +105,17 @@ async function* readBlocks(
   column: 'data' | 'entries',
   length: number,
 ): AsyncGenerator<Buffer> {
+  const size = column === 'data' ? 'bytes' : `records * ${ENTRY_BYTES}`
   let left = length
   for (let seq = -1; left > 0; ) {
-    const { rows } = await client.query<{ seq: number; content: Buffer }>(
-      `select seq, ${column} as content from log_blocks where attempt_id = $1 and seq > $2
+    const { rows } = await client.query<{ seq: number; bytes: number; content: Buffer }>(
+      `select seq, ${size} as bytes, ${column} as content from log_blocks where attempt_id = $1 and seq > $2
        order by seq limit ${FETCHED}`,
       [attemptId, seq],
     )
     if (rows.length === 0) throw new TransferError(`A part of the log ${attemptId} is missing.`)
     for (const row of rows) {
-      const piece = row.content.subarray(0, left)
+      const piece = unpack(row.content, row.bytes).subarray(0, left)
       left -= piece.length
       seq = row.seq
       if (piece.length > 0) yield piece
@@ -252,7 +253,7 @@ export async function createPostgresTarget(
       async loadLog(attemptId, blocks) {
         await client.query(partitionStatement(attemptId))
         for await (const block of blocks) {
-          await client.query(INSERT_BLOCK, blockValues(attemptId, block))
+          await client.query(INSERT_BLOCK, blockValues(attemptId, await packBlock(block)))
         }
       },
       async finish(counters) {

@@ -14,17 +14,14 @@ const BLOCKS = `create table if not exists log_blocks (
   data bytea not null,
   primary key (attempt_id, seq)) partition by range (attempt_id)`
 
-// lz4 is a choice of the server's build; its other method costs more time than the disk saves
-const COMPRESSION = `do $$ begin
-  alter table log_blocks alter column entries set compression lz4, alter column data set compression lz4;
-exception when others then
-  alter table log_blocks alter column entries set storage external, alter column data set storage external;
-end $$`
+// the content is packed before it is sent (store/deployments/log-packing.ts)
+const STORAGE =
+  'alter table log_blocks alter column entries set storage external, alter column data set storage external'
 
 export const logBlocks: Migration = {
   name: '0062-log-blocks',
   statements: ({ engine }) => [
     'alter table attempts add column log_session_id text',
-    ...(engine === 'postgres' ? [BLOCKS, COMPRESSION] : []),
+    ...(engine === 'postgres' ? [BLOCKS, STORAGE] : []),
   ],
 }
