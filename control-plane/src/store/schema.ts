@@ -149,10 +149,11 @@ export interface AgentUpdatesTable {
   finishedAt: number | null
 }
 
+/** Wake-ups of agents, for replicas that missed the hint. */
 export interface AgentWakesTable {
   id: Generated<number>
   agentId: string
-  isTrust: number
+  isTrust: Flag
   at: number
 }
 
@@ -444,6 +445,7 @@ export interface DeviceLoginsTable {
   expiresAt: number
 }
 
+/** Work that one replica does for all. */
 export interface DutiesTable {
   name: string
   replicaId: string
@@ -649,6 +651,8 @@ export interface InstallationTable {
   createdAt: number
   /** Signs the cookies of browser sessions; null: not made yet. */
   cookieSecretSealed: string | null
+  /** Begins when the first replica starts; settings of a later era outrank all earlier ones. */
+  era: Generated<number>
 }
 
 export interface InvitationsTable {
@@ -993,7 +997,9 @@ export interface ReplicasTable {
   address: string
   startedAt: number
   version: string | null
+  /** Where other replicas reach it; null on SQLite. */
   peerAddress: string | null
+  /** By the clock of the database; null on SQLite. */
   leaseUntil: number | null
   drainingAt: number | null
 }
