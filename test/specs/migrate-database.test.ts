@@ -128,7 +128,7 @@ describe.skipIf(missing('postgres'))('from SQLite to PostgreSQL', () => {
       await logs.next('resume')
       logs.send(attemptId, fence, 1, ['one\n', 'two\n'])
       await logs.next('ack')
-      agent.close()
+      session.cut()
       const gone = await cp.environment(project.id, 'gone')
       const url = await createDatabase()
       const run = () =>

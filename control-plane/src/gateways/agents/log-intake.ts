@@ -162,7 +162,10 @@ export class LogIntake {
       this.#committing = undefined
       this.#inFlight = new Set()
       const [next] = this.#dirty
-      if (next) this.#schedule(next)
+      // a database answers later than a disk, and the agents' windows are filling
+      if (this.#ctx.logs.kind === 'blocks' && this.#dirtyBytes >= LOGS.commitBytes / 2)
+        this.#commit()
+      else if (next) this.#schedule(next)
     })
   }
 

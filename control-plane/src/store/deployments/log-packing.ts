@@ -4,7 +4,7 @@ import type { Block } from './log-store.ts'
 
 const SMALL = 512 // hardly gets smaller
 const OPTIONS = {
-  params: { [constants.ZSTD_c_compressionLevel]: 1, [constants.ZSTD_c_windowLog]: 18 },
+  params: { [constants.ZSTD_c_compressionLevel]: 1, [constants.ZSTD_c_windowLog]: 17 },
 }
 
 /** Compresses one content after the other in another thread, with one state: a new one each costs garbage collections. */
@@ -47,11 +47,12 @@ class Packer {
   }
 }
 
-const packer = new Packer()
+/** Both parts of a block at once. */
+const packers = { entries: new Packer(), data: new Packer() }
 
-async function pack(content: Buffer): Promise<Buffer> {
+async function pack(part: keyof typeof packers, content: Buffer): Promise<Buffer> {
   if (content.length < SMALL) return content
-  const packed = await packer.pack(content)
+  const packed = await packers[part].pack(content)
   return packed.length < content.length ? packed : content
 }
 
@@ -72,7 +73,10 @@ export interface PackedBlock extends Omit<Block, 'entries' | 'data'> {
 }
 
 export async function packBlock({ entries, data, ...head }: Block): Promise<PackedBlock> {
-  const [packedEntries, packedData] = await Promise.all([pack(entries), pack(data)])
+  const [packedEntries, packedData] = await Promise.all([
+    pack('entries', entries),
+    pack('data', data),
+  ])
   return { ...head, bytes: data.length, entries: packedEntries, data: packedData }
 }
 
