@@ -263,7 +263,7 @@ async function openContext(
     engine,
     clock: time,
     notifier,
-    watchers: new Watchers(),
+    watchers: new Watchers(notifier),
     agentRpc: new LiveAgents(),
     transfers: new Transfers(),
     feed: new EventFeed({

@@ -75,6 +75,7 @@ describe.skipIf(missing('postgres'))('logs that several control planes share', (
     const begun = await begin()
     const { taskId, of, logs } = begun
     const reader = follow(b, taskId)
+    await logs.next('pace') // the agent sends at short intervals for a reader elsewhere too
     let sent = ''
     let seq = 1
     for (let n = 0; n < 12; n++) {

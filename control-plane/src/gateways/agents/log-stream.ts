@@ -38,7 +38,8 @@ class LogStream {
   readonly #call: Stream
   readonly #session: AgentSession
   readonly #intake: LogIntake
-  readonly #open = new Set<string>()
+  /** The logs it feeds, each with what ends its listening for readers elsewhere. */
+  readonly #open = new Map<string, () => void>()
   readonly #feed: Feed
   #ready = false
   #ended = false
@@ -146,8 +147,9 @@ class LogStream {
 
   async #openLog(attemptId: string): Promise<number | undefined> {
     const seq = await this.#intake.open(attemptId, this.#feed)
-    if (seq === undefined) return undefined
-    this.#open.add(attemptId)
+    if (seq === undefined || this.#ended) return undefined
+    this.#open.get(attemptId)?.()
+    this.#open.set(attemptId, this.#ctx.watchers.listen(attemptId))
     if (this.#ctx.watchers.isWatched(attemptId)) this.#pace(attemptId, true)
     return seq
   }
@@ -183,7 +185,8 @@ class LogStream {
     if (this.#ended) return
     this.#ended = true
     this.#unwatch()
-    this.#intake.release(this.#open, this.#feed)
+    for (const stop of this.#open.values()) stop()
+    this.#intake.release(this.#open.keys(), this.#feed)
     this.#call.end()
     this.#session.close()
   }
