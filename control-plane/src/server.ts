@@ -21,14 +21,9 @@ import { importLegacySecret } from './app/forges/webhook-secrets.ts'
 import { checkAlerts } from './app/installation/alerts.ts'
 import { startBackups } from './app/installation/backups.ts'
 import { continueKeyRotations } from './app/installation/data-key-rotation.ts'
-import { openDataKeys } from './app/installation/data-keys.ts'
+import { openDataKeys, shareDataKeys } from './app/installation/data-keys.ts'
 import { importHeldLogs, startLogImport } from './app/installation/log-import.ts'
-import {
-  isSetupDone,
-  openCookieSecret,
-  openInstallation,
-  renewSetupToken,
-} from './app/installation/setup.ts'
+import { openCookieSecret, openInstallation, renewSetupToken } from './app/installation/setup.ts'
 import { startNotices } from './app/notices/sending.ts'
 import { finishResets } from './app/people/browser-sign-in.ts'
 import { resetFactorsByOperator } from './app/people/factors/factors.ts'
@@ -86,13 +81,14 @@ import { serverRoutes } from './gateways/rest/servers/servers.ts'
 import { sshRoutes } from './gateways/rest/ssh/certificates.ts'
 import { openBrowserGateway, type Sockets } from './gateways/trpc/gateway.ts'
 import { openCertificates } from './https/certificates.ts'
-import { DownloadTickets } from './identity/download-tickets.ts'
-import { Quotas } from './identity/quotas.ts'
+import { Quotas, type Sharing } from './identity/quotas.ts'
 import { createIdentity } from './identity/sign-in/auth.ts'
+import { WINDOW_MS } from './identity/windows.ts'
 import { loadAuthority } from './keys/authority.ts'
 import { createKek, type Kek, loadKek, SecretStore } from './keys/secret-store.ts'
 import { SshSigners } from './keys/ssh-signers.ts'
 import { ALERTS } from './limits/installation.ts'
+import { SHARED_LIMITS } from './limits/sharing.ts'
 import { openMailer } from './mail/mail.ts'
 import { addGauges } from './monitoring/gauges.ts'
 import { Metrics } from './monitoring/metrics.ts'
@@ -103,6 +99,7 @@ import { Notifier } from './notifications/notifier.ts'
 import { Watchers } from './notifications/watchers.ts'
 import { holdDatabase } from './replicas/database-hold.ts'
 import { Replicas } from './replicas/replicas.ts'
+import { addCounts, deleteOldWindows } from './store/core/rate-limits.ts'
 import { LogBlocks } from './store/deployments/log-blocks.ts'
 import { LogFiles } from './store/deployments/log-files.ts'
 import { withBootLock } from './store/engine/boot-lock.ts'
@@ -177,6 +174,7 @@ async function startWith(
   const ctx = await withBootLock(db, engine, () =>
     openContext(options, store, logger, replicaId, notifier),
   )
+  const stopSharing = engine === 'postgres' ? shareDataKeys(ctx) : undefined
   await ctx.feed.start()
   const gateway = await openAgentGateway(ctx)
   await ctx.replicas.start({
@@ -211,7 +209,7 @@ async function startWith(
     sockets,
     baseUrl: ctx.baseUrl,
     certified: certified ?? Promise.resolve(),
-    setupToken: (await isSetupDone(db)) ? undefined : await renewSetupToken(db),
+    setupToken: await renewSetupToken(ctx),
     async close() {
       await ctx.replicas.drain()
       if (await ctx.replicas.hasOthers()) await delay(config.noticeMs)
@@ -227,6 +225,8 @@ async function startWith(
       await http.close()
       await ctx.certificates?.close()
       await finishResets(ctx)
+      await ctx.quotas.close()
+      await stopSharing?.()
       await gateway.close()
       await ctx.replicas.leave()
       await ctx.feed.stop()
@@ -290,8 +290,7 @@ async function openContext(
       ? new LogBlocks(db, store.copyOut)
       : new LogFiles(join(config.dataDir, 'logs')),
     diskSpace: new DiskSpace(store, config.dataDir),
-    quotas: new Quotas(config, time),
-    tickets: new DownloadTickets(time),
+    quotas: new Quotas(config, time, shareQuotas(store, logger)),
     outbound: new Outbound(config, resolve),
     mailer: openMailer(config.mail, join(config.dataDir, 'mail'), options.print ?? (() => {})),
     replicaId,
@@ -370,6 +369,19 @@ function openStore(config: Config, log: Logger): OpenDatabase {
 function openKek(config: Config): Kek {
   if (config.createKek && !existsSync(config.kekFile)) return createKek(config.kekFile)
   return loadKek(config.kekFile)
+}
+
+/** SQLite has one process, whose memory is exact. */
+function shareQuotas({ db, engine }: OpenDatabase, log: Logger): Sharing | undefined {
+  if (engine === 'sqlite') return undefined
+  const { windowMs, windows } = SHARED_LIMITS
+  return {
+    windows: {
+      add: (added, now) => addCounts(db, added, now - WINDOW_MS),
+      sweep: (now) => deleteOldWindows(db, now - windowMs, windows),
+    },
+    onFailed: (error) => log.debug({ err: error }, 'rate limits count for this process alone'),
+  }
 }
 
 const openPreviousKek = (config: Config): Kek[] =>

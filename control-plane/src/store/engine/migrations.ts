@@ -43,6 +43,7 @@ import { secondFactor } from '../migrations/0041-0050/0050-second-factor.ts'
 import { oneTimeSecrets } from '../migrations/0051-0060/0051-one-time-secrets.ts'
 import { several } from '../migrations/0061-0070/0061-several.ts'
 import { logBlocks } from '../migrations/0061-0070/0062-log-blocks.ts'
+import { sharedLimits } from '../migrations/0061-0070/0063-shared-limits.ts'
 import type { Schema } from '../schema.ts'
 import type { Engine } from './db.ts'
 import type { Migration, Types } from './migration.ts'
@@ -90,6 +91,7 @@ const MIGRATIONS: readonly Migration[] = [
   oneTimeSecrets,
   several,
   logBlocks,
+  sharedLimits,
 ]
 export const MIGRATION_NAMES: readonly string[] = MIGRATIONS.map(({ name }) => name)
 
