@@ -5,7 +5,6 @@ import type { ChildProcess } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { setTimeout as delay } from 'node:timers/promises'
 import { unguardServer } from '../../../agent/src/resources/firewall.ts'
 import { readSettings } from '../../../agent/src/settings.ts'
 import { Balancer } from '../../fixtures/platform/balancer.ts'
@@ -183,6 +182,7 @@ export class ReplicasInstallation {
 
   /** The first one alone sets the installation up. */
   async #startFirst(fixture: Fixture, count: number, build: FixtureOptions) {
+    this.fixture = fixture // also closed if its set-up fails
     const kek = join(fixture.dir, 'kek')
     writeFileSync(kek, `${randomBytes(32).toString('base64')}\n`, { mode: 0o400 })
     const front = { people: await freePort(), agents: await freePort() }
@@ -286,6 +286,5 @@ export class ReplicasInstallation {
       removeAccounts(readSettings(environment).accountPrefix.replace(/e$/, ''))
     }
     await this.pair.stop()
-    await delay(0)
   }
 }

@@ -124,7 +124,7 @@ export async function chaosReplicas(plan: ReplicasPlan): Promise<number> {
   const build = { ...plan.build, env: { BERTH_LOG: 'info', ...plan.build.env } }
   say(`starting PostgreSQL with a standby, ${plan.replicas} control planes, ${AGENTS} agents …`)
   const installation = await ReplicasInstallation.open({
-    replicas: REPLICAS,
+    replicas: plan.replicas,
     agents: AGENTS,
     build,
   })
