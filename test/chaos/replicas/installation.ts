@@ -7,7 +7,7 @@ import { chmodSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { unguardServer } from '../../../agent/src/resources/firewall.ts'
 import { readSettings } from '../../../agent/src/settings.ts'
-import { Balancer } from '../../fixtures/platform/balancer.ts'
+import { Balancer } from './balancer.ts'
 import { locate } from '../../fixtures/platform/components.ts'
 import {
   type PostgresPair,
