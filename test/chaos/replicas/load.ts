@@ -237,7 +237,8 @@ export class ReplicasLoad {
     const { fixture } = this.#installation
     this.#isStopping = true
     this.#deadline = performance.now() + waitMs
-    await Promise.all([...this.#loops, ...this.#followers])
+    await Promise.all(this.#loops)
+    await Promise.all(this.#followers)
     const tasks: Task[] = []
     for (const { id } of this.#places) tasks.push(...(await this.#tasksOf(id)))
     const notices = await this.#notices?.judge(tasks, waitMs)

@@ -218,10 +218,11 @@ export async function followLog(
 }
 
 async function followOnce(url: string, token: string, followed: Followed): Promise<boolean> {
-  const headers = { authorization: `Bearer ${token}`, accept: 'application/x-ndjson' }
+  const authorization = `Bearer ${token}`
   const signal = AbortSignal.timeout(SILENCE_MS)
   try {
     const from = `from_line=${followed.line}&follow=true`
+    const headers = { authorization, accept: 'application/x-ndjson' }
     const answer = await fetch(`${url}/log?${from}`, { headers, signal })
     if (!answer.ok || !answer.body) return false
     let known = followed.records
@@ -239,7 +240,7 @@ async function followOnce(url: string, token: string, followed: Followed): Promi
         followed.text += text
       }
     }
-    const task = (await (await fetch(url, { headers, signal })).json()) as {
+    const task = (await (await fetch(url, { headers: { authorization }, signal })).json()) as {
       finished_at: string | null
       log_complete?: boolean
       log_lines?: number
