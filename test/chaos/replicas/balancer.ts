@@ -1,5 +1,6 @@
 // A TCP load balancer as people run one: it gives each new connection to the next backend that says it is ready, and
-// knows nothing of what it carries. A backend that is not ready keeps the connections it has.
+// knows nothing of what it carries. A backend that is not ready keeps the connections it has. If none is ready, all get
+// new connections, as with Envoy's panic threshold: they say what is wrong, and the balancer could only be silent.
 import { request } from 'node:http'
 import { TcpProxy } from '../../fixtures/platform/tcp-proxy.ts'
 
@@ -56,8 +57,9 @@ export class Balancer {
 
   #next(side: 'people' | 'agents'): { port: number } | undefined {
     const ready = this.#members.filter(({ isReady }) => isReady)
+    const members = ready.length > 0 ? ready : this.#members
     this.#turns[side] += 1
-    const member = ready[this.#turns[side] % Math.max(1, ready.length)]
+    const member = members[this.#turns[side] % members.length]
     return member && { port: member[side] }
   }
 

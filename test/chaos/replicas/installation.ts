@@ -7,7 +7,6 @@ import { chmodSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { unguardServer } from '../../../agent/src/resources/firewall.ts'
 import { readSettings } from '../../../agent/src/settings.ts'
-import { Balancer } from './balancer.ts'
 import { locate } from '../../fixtures/platform/components.ts'
 import {
   type PostgresPair,
@@ -25,6 +24,7 @@ import {
 import { freePort } from '../../fixtures/server/installation-docker.ts'
 import { takePortRange } from '../../fixtures/server/packet-rules.ts'
 import { AGENT_MAIN, CONTROL_PLANE_MAIN } from '../../fixtures/server/programs.ts'
+import { Balancer } from './balancer.ts'
 
 const AGAIN_MS = 500
 const START_MS = 120_000
@@ -47,6 +47,7 @@ export class Replica {
   printed = ''
   /** Ends that nobody asked for, for example because its lease was over. */
   restarts = 0
+  onRestart: ((replica: Replica) => void) | undefined
 
   private constructor(
     name: string,
@@ -85,6 +86,7 @@ export class Replica {
     child.once('exit', () => {
       if (!this.#isWanted || this.#child !== child) return
       this.restarts += 1
+      this.onRestart?.(this)
       setTimeout(() => {
         if (this.#isWanted && this.#child === child) this.start()
       }, AGAIN_MS)

@@ -99,19 +99,26 @@ async function perform(fault: Fault, { installation, random, say }: Scene): Prom
   }
 }
 
-/** The primary's machine loses its power: nobody hears a reset. The standby has every commit that was acknowledged. */
+/**
+ * The primary dies, with a reset of its connections or, as when its machine loses power, without a word. The standby has
+ * every commit that was acknowledged.
+ */
 async function failOver(
   { pair, replicas }: ReplicasInstallation,
   random: () => number,
   say: (line: string) => void,
 ): Promise<void> {
   const proxies = replicas.map(({ net }) => net.database)
-  for (const proxy of proxies) proxy.cut('blackhole')
+  const isSilent = random() < 0.5
+  for (const proxy of proxies) proxy.cut(isSilent ? 'blackhole' : 'reset')
   await pair.killPrimary()
   const began = performance.now()
-  await delay(1_000 + random() * 2_000) // until the operator's tool decides
+  await delay(3_000 + random() * 5_000) // until the operator's tool decides
   await pair.promote()
-  say(`  the standby is primary after ${Math.round(performance.now() - began)} ms`)
+  const ms = Math.round(performance.now() - began)
+  say(
+    `  the primary died ${isSilent ? 'without a word' : 'with a reset'}, the standby took over after ${ms} ms`,
+  )
   for (const proxy of proxies) {
     proxy.retarget({ port: pair.port })
     proxy.welcome()
@@ -134,6 +141,10 @@ export async function chaosReplicas(plan: ReplicasPlan): Promise<number> {
   const outages = new Map<string, Outage[]>()
   const faults = planFaults(plan.kills, random)
   try {
+    for (const replica of installation.replicas) {
+      replica.onRestart = ({ name }) =>
+        say(`  ${name} ended by itself: ${installation.fixture.logOf(name).slice(-600)}`)
+    }
     load = await ReplicasLoad.start(installation, plan.environments)
     probe = new Probe(installation.fixture.url, installation.fixture.token)
     for (const [n, fault] of faults.entries()) {
