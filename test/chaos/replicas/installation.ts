@@ -45,7 +45,7 @@ export class Replica {
   #child: ChildProcess | undefined
   #isWanted = false
   printed = ''
-  /** Ends that nobody asked for, for example because its lease was over. */
+  /** Times that the process ended by itself. */
   restarts = 0
   onRestart: ((replica: Replica) => void) | undefined
 
