@@ -100,7 +100,7 @@ import { Watchers } from './notifications/watchers.ts'
 import { LogFiles } from './store/deployments/log-files.ts'
 import { type OpenDatabase, openPostgres, openSqlite } from './store/engine/database.ts'
 import { DiskSpace } from './store/engine/disk-space.ts'
-import { migrate } from './store/engine/migrations.ts'
+import { migrate } from './store/engine/migrate.ts'
 import { makePrivateFolder } from './store/engine/private-files.ts'
 import type { Hold } from './store/installation/replicas.ts'
 

@@ -2,14 +2,14 @@
 import { statSync } from 'node:fs'
 import Database from 'better-sqlite3'
 import pg from 'pg'
-import { MIGRATION_NAMES } from '../engine/migrations.ts'
+import { type DoneMigration, listForeign, MIGRATION_NAMES } from '../engine/migrations.ts'
 
 export interface Inspection {
   /** 'SQLite 3.50.1', 'PostgreSQL 17.2'. */
   version: string
   /** The clock of its machine. Undefined: it is on this one. */
   now: number | undefined
-  /** Migrations that this release does not know. */
+  /** Migrations that this release does not know and cannot work with. */
   unknown: string[]
   /** Migrations that the next start will run. */
   pending: number
@@ -25,11 +25,12 @@ type Ask = (statement: string) => Promise<Rows>
 
 async function read(ask: Ask): Promise<Omit<Inspection, 'version' | 'now'>> {
   const orNone = (statement: string): Promise<Rows> => ask(statement).catch(() => [])
-  const names = (await orNone('select name from migrations')).map(({ name }) => String(name))
+  const done = (await orNone('select * from migrations')) as unknown as DoneMigration[]
+  const names = done.map(({ name }) => name)
   const [installation] = await orNone('select ca_certificate from installation where id = 1')
   const keys = await orNone("select wrapped from organization_keys where purpose = 'data'")
   return {
-    unknown: names.filter((name) => !MIGRATION_NAMES.includes(name)),
+    unknown: listForeign(done),
     pending: MIGRATION_NAMES.filter((name) => !names.includes(name)).length,
     caCertificate: installation ? String(installation.ca_certificate) : undefined,
     kekIds: [...new Set(keys.map(({ wrapped }) => String(wrapped).split('|')[1] ?? ''))],

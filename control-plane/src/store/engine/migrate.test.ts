@@ -1,0 +1,90 @@
+// Migrations while control planes of the version before run: what only adds lets them go on and start, what does more
+// refuses them, and nobody waits behind a table that is in use.
+import { sql } from 'kysely'
+import { afterEach, describe, expect, test } from 'vitest'
+import { ENGINES, openEngine } from '../../../../test/fixtures/platform/engines.ts'
+import { until } from '../../../../test/fixtures/server/installation.ts'
+import type { OpenDatabase } from './database.ts'
+import { migrate } from './migrate.ts'
+import type { Migration } from './migration.ts'
+import { MIGRATIONS } from './migrations.ts'
+
+const EXPAND: Migration = {
+  name: '9001-expand',
+  statements: () => ['alter table tasks add column later integer'],
+}
+const ALONE: Migration = {
+  name: '9002-alone',
+  kind: 'alone',
+  statements: () => ['create table moved (id integer)'],
+}
+
+describe.each(ENGINES)('migrations on %s', (engine) => {
+  let opened: OpenDatabase
+  afterEach(() => opened.db.destroy())
+
+  const run = (...more: Migration[]) =>
+    migrate(opened.db, opened.engine, { migrations: [...MIGRATIONS, ...more] })
+
+  test('a release accepts what a newer one only added, and nothing else', async () => {
+    opened = await openEngine(engine)
+    expect(await run(EXPAND)).toEqual(['9001-expand'])
+    expect(await run()).toEqual([])
+    expect(await run(EXPAND, ALONE)).toEqual(['9002-alone'])
+    await expect(run(EXPAND)).rejects.toThrow(/newer Berth \(it has 9002-alone\)/)
+    await expect(run()).rejects.toThrow(/newer Berth \(it has 9002-alone\)/)
+  })
+
+  test('a migration that fails leaves nothing and is tried again by the next start', async () => {
+    opened = await openEngine(engine)
+    const broken = { ...EXPAND, statements: () => ['create table half (id integer)', 'no sql'] }
+    await expect(run(broken)).rejects.toThrow()
+    expect(await run(EXPAND)).toEqual(['9001-expand'])
+    await expect(sql`select * from half`.execute(opened.db)).rejects.toThrow()
+  })
+
+  test.runIf(engine === 'postgres')('starts at the same time migrate once', async () => {
+    opened = await openEngine(engine)
+    const applied = await Promise.all([run(EXPAND), run(EXPAND), run(EXPAND)])
+    expect(applied.flat()).toEqual(['9001-expand'])
+  })
+
+  test.runIf(engine === 'postgres')(
+    'others pass while a migration waits for a table that a long reader has',
+    async () => {
+      opened = await openEngine(engine)
+      const { db } = opened
+      const reader = Promise.withResolvers<void>()
+      const reading = db.transaction().execute(async (tx) => {
+        await sql`select count(*) from tasks`.execute(tx)
+        await reader.promise
+      })
+      const migrating = run(EXPAND)
+      await until('the migration waits for the table', async () => {
+        const { rows } = await sql`select 1 from pg_locks
+          where not granted and mode = 'AccessExclusiveLock'
+            and relation = 'tasks'::regclass`.execute(db)
+        return rows.length > 0 || undefined
+      })
+      await sql`select count(*) from tasks`.execute(db) // for ever, if it waited behind the migration
+      reader.resolve()
+      await reading
+      expect(await migrating).toEqual(['9001-expand'])
+    },
+  )
+
+  test.runIf(engine === 'postgres')(
+    'a migration that needs the database alone is refused while others use it, and nothing after it runs',
+    async () => {
+      opened = await openEngine(engine)
+      const refuseOthers = async () => {
+        throw new Error('used by others')
+      }
+      const migrations = [...MIGRATIONS, ALONE, { ...EXPAND, name: '9003-after' }]
+      const refused = migrate(opened.db, opened.engine, { migrations, refuseOthers })
+      await expect(refused).rejects.toThrow('used by others')
+      expect(await run()).toEqual([])
+      await expect(sql`select * from moved`.execute(opened.db)).rejects.toThrow()
+    },
+  )
+})
