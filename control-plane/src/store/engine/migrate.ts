@@ -9,7 +9,14 @@ import { isDeadlock } from './database.ts'
 import type { Engine } from './db.ts'
 import { codeOf } from './faults.ts'
 import type { Migration } from './migration.ts'
-import { type DoneMigration, listForeign, MIGRATIONS, RECORDS, refuseUnknown, TYPES } from './migrations.ts'
+import {
+  type DoneMigration,
+  listForeign,
+  MIGRATIONS,
+  RECORDS,
+  refuseUnknown,
+  TYPES,
+} from './migrations.ts'
 
 interface Options {
   /** Throws while others use the database; called before a migration that needs it alone. */
