@@ -17,7 +17,7 @@ import { importLegacySecret } from './app/forges/webhook-secrets.ts'
 import { checkAlerts } from './app/installation/alerts.ts'
 import { startBackups } from './app/installation/backups.ts'
 import { continueKeyRotations } from './app/installation/data-key-rotation.ts'
-import { openDataKeys } from './app/installation/data-keys.ts'
+import { listKekIds, openDataKeys } from './app/installation/data-keys.ts'
 import { holdDatabase, nameHolder } from './app/installation/replicas.ts'
 import {
   isSetupDone,
@@ -86,7 +86,7 @@ import { DownloadTickets } from './identity/download-tickets.ts'
 import { Quotas } from './identity/quotas.ts'
 import { createIdentity } from './identity/sign-in/auth.ts'
 import { loadAuthority } from './keys/authority.ts'
-import { createKek, type Kek, loadKek, SecretStore } from './keys/secret-store.ts'
+import { createKek, type Kek, KekError, loadKek, SecretStore } from './keys/secret-store.ts'
 import { SshSigners } from './keys/ssh-signers.ts'
 import { ALERTS } from './limits/installation.ts'
 import { openMailer } from './mail/mail.ts'
@@ -163,7 +163,7 @@ async function startWith(
   const { db, engine } = store
   await migrate(db, engine)
   const time = clock ?? { now: () => Date.now() }
-  const secretStore = new SecretStore(openKek(config), openPreviousKek(config))
+  const secretStore = await openSecretStore(config, db)
   const wrappedAgain = await openDataKeys(db, secretStore, time.now())
   if (wrappedAgain > 0)
     logger.info({ keys: wrappedAgain }, 'data keys were wrapped with the new key')
@@ -310,9 +310,18 @@ function openStore(config: Config, log: Logger): OpenDatabase {
   )
 }
 
-function openKek(config: Config): Kek {
-  if (config.createKek && !existsSync(config.kekFile)) return createKek(config.kekFile)
-  return loadKek(config.kekFile)
+/** All control planes of one database have the same key: a new one is made only for a database without secrets. */
+async function openSecretStore(config: Config, db: OpenDatabase['db']): Promise<SecretStore> {
+  const { kekFile, createKek: mayCreate } = config
+  const used = await listKekIds(db)
+  const isNew = mayCreate && used.length === 0 && !existsSync(kekFile)
+  const kek = isNew ? createKek(kekFile) : loadKek(kekFile)
+  const former = openPreviousKek(config)
+  const strange = used.find((id) => ![kek, ...former].some((one) => one.id === id))
+  if (strange === undefined) return new SecretStore(kek, former)
+  throw new KekError(
+    `The secrets of this database were sealed with another key (id ${strange}) than the key file ${kekFile} holds (id ${kek.id}). Start with the key file that belongs to this database; several control planes on one database have the same one.`,
+  )
 }
 
 const openPreviousKek = (config: Config): Kek[] =>

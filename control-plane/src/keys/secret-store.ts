@@ -309,10 +309,14 @@ export class SecretStore {
     return sealWith(this.#direct(), 'data-key', place, dataKey)
   }
 
+  /** The id of the KEK that wrapped it. */
+  static kekOf(wrapped: string): string {
+    return wrapped.split('|', 2)[1] ?? ''
+  }
+
   /** Returns whether it was wrapped with the current KEK. */
   isWrappedNow(wrapped: string): boolean {
-    const [version, id] = wrapped.split('|', 2)
-    return version === DIRECT && id === this.#current.id
+    return wrapped.startsWith(`${DIRECT}|`) && SecretStore.kekOf(wrapped) === this.#current.id
   }
 
   #direct(): Source {

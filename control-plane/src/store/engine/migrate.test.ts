@@ -74,17 +74,27 @@ describe.each(ENGINES)('migrations on %s', (engine) => {
   )
 
   test.runIf(engine === 'postgres')(
-    'a migration that needs the database alone is refused while others use it, and nothing after it runs',
+    'a migration that needs the database alone waits for no one: it names those who use it',
     async () => {
       opened = await openEngine(engine)
-      const refuseOthers = async () => {
-        throw new Error('used by others')
-      }
-      const migrations = [...MIGRATIONS, ALONE, { ...EXPAND, name: '9003-after' }]
-      const refused = migrate(opened.db, opened.engine, { migrations, refuseOthers })
-      await expect(refused).rejects.toThrow('used by others')
-      expect(await run()).toEqual([])
+      const now = sql`floor(extract(epoch from clock_timestamp()) * 1000)::bigint`
+      const join = (id: string, lease: number) =>
+        sql`insert into replicas (id, host, pid, address, started_at, version, lease_until)
+          values (${id}, ${`${id}.example.com`}, 7, 'x', 1, '1.16.0', ${now} + ${lease})`.execute(
+          opened.db,
+        )
+      await sql`insert into replicas (id, host, pid, address, started_at) values ('old', 'h', 1, 'x', 1)`.execute(
+        opened.db,
+      )
+      await join('dead', -1)
+      await join('live', 60_000)
+      const later = { ...EXPAND, name: '9003-after' }
+      await expect(run(EXPAND, ALONE, later)).rejects.toThrow(
+        'The migration 9002-alone needs the database alone, and these control planes use it: process 7 on live.example.com (version 1.16.0).',
+      )
       await expect(sql`select * from moved`.execute(opened.db)).rejects.toThrow()
+      await sql`delete from replicas where id = 'live'`.execute(opened.db)
+      expect(await run(EXPAND, ALONE)).toEqual(['9002-alone'])
     },
   )
 })

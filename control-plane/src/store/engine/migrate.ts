@@ -1,8 +1,9 @@
-// Runs migrations, each in one transaction with the row that records it, so an interrupted one leaves nothing. On
+// Runs migrations in transactions with the rows that record them, so an interrupted one leaves nothing. On
 // PostgreSQL other control planes may work meanwhile: a statement waits a second for its lock, then lets those pass that
 // queue behind it, and tries again. A database whose newer migrations did more than add is refused.
 import { type Kysely, sql, type Transaction } from 'kysely'
 import { MIGRATIONS as LIMITS } from '../../limits/installation.ts'
+import { describeOthers, LIVE_REPLICAS, type LiveReplica } from '../installation/live-replicas.ts'
 import { migrationKinds } from '../migrations/0061-0070/0065-migration-kinds.ts'
 import type { Schema } from '../schema.ts'
 import { isDeadlock } from './database.ts'
@@ -19,8 +20,6 @@ import {
 } from './migrations.ts'
 
 interface Options {
-  /** Throws while others use the database; called before a migration that needs it alone. */
-  refuseOthers?: () => Promise<void>
   /** Others than those of this release, in tests of an upgrade. */
   migrations?: readonly Migration[]
 }
@@ -35,7 +34,7 @@ export async function migrate(
 ): Promise<string[]> {
   if (engine === 'sqlite') {
     return db.transaction().execute(async (tx) => {
-      const pending = await findPending(tx, options)
+      const { pending } = await findPending(tx, options)
       for (const migration of pending) await apply(tx, migration, engine)
       return pending.map(({ name }) => name)
     })
@@ -63,17 +62,24 @@ function explainWait(error: unknown): never {
 }
 
 async function migratePostgres(one: Kysely<Schema>, options: Options): Promise<string[]> {
-  const pending = await findPending(one, options)
-  for (const migration of pending) {
-    if (migration.kind === 'alone') await options.refuseOthers?.()
+  const { pending, isNew } = await findPending(one, options)
+  for (const together of isNew ? [pending] : pending.map((migration) => [migration])) {
+    const alone = together.find(({ kind }) => kind === 'alone')
+    if (alone && !isNew) await refuseOthers(one, alone.name)
     await insist(() =>
       one.transaction().execute(async (tx) => {
         await sql.raw(`set local lock_timeout = ${LIMITS.lockMs}`).execute(tx)
-        await apply(tx, migration, 'postgres')
+        for (const migration of together) await apply(tx, migration, 'postgres')
       }),
     )
   }
   return pending.map(({ name }) => name)
+}
+
+/** This process has no row yet: it joins after its migrations, and one start at a time does both. */
+async function refuseOthers(db: Kysely<Schema>, name: string): Promise<void> {
+  const { rows } = await sql<LiveReplica>`${sql.raw(LIVE_REPLICAS)}`.execute(db)
+  if (rows.length > 0) throw new Error(describeOthers(rows, `The migration ${name}`))
 }
 
 const NO_LOCK = '55P03'
@@ -97,14 +103,19 @@ async function insist(work: () => Promise<void>): Promise<void> {
   }
 }
 
-async function findPending(db: Kysely<Schema>, options: Options): Promise<Migration[]> {
+/** `isNew`: an empty database, which nobody uses. */
+async function findPending(
+  db: Kysely<Schema>,
+  options: Options,
+): Promise<{ pending: Migration[]; isNew: boolean }> {
   const own = options.migrations ?? MIGRATIONS
   await sql.raw(RECORDS).execute(db)
   // of a release before the column, rows have no kind
   const { rows } = await sql<DoneMigration>`select * from migrations`.execute(db)
   const known = own.map(({ name }) => name)
   refuseUnknown(listForeign(rows, known))
-  return own.filter(({ name }) => !rows.some((one) => one.name === name))
+  const pending = own.filter(({ name }) => !rows.some((one) => one.name === name))
+  return { pending, isNew: rows.length === 0 }
 }
 
 async function apply(tx: Transaction<Schema>, migration: Migration, engine: Engine): Promise<void> {

@@ -16,6 +16,8 @@ import {
 const { escapeIdentifier: quote } = pg
 
 const INT8 = 20
+/** Control planes share it while they use the database (installation/replicas.ts). */
+const USE = 7_443_021
 /** A statement of PostgreSQL has at most 65,535 parameters. */
 const PARAMETERS = 60_000
 
@@ -148,18 +150,26 @@ interface Reference {
   definition: string
 }
 
-/** Gives the schema another name and makes an empty one, so that an earlier state can be restored. Nothing is deleted. */
-export async function setAsidePostgres(url: string): Promise<void> {
+/**
+ * Gives the schema another name and makes an empty one, so that an earlier state can be restored by `work`. Nothing is
+ * deleted. Returns false, and does nothing, while a control plane uses the database; none can start meanwhile.
+ */
+export async function whileSetAside(url: string, work: () => Promise<unknown>): Promise<boolean> {
   const client = await connect(url)
   try {
-    if ((await listTables(client)).length === 0) return
-    const { rows } = await client.query('select current_schema() as name')
-    const name = String(rows[0].name)
-    const aside = `berth_undone_${Math.floor(Date.now() / 1_000)}`
-    await client.query('begin')
-    await client.query(`alter schema ${quote(name)} rename to ${quote(aside)}`)
-    await client.query(`create schema ${quote(name)}`)
-    await client.query('commit')
+    const { rows: taken } = await client.query('select pg_try_advisory_lock($1) as alone', [USE])
+    if (taken[0]?.alone !== true) return false
+    if ((await listTables(client)).length > 0) {
+      const { rows } = await client.query('select current_schema() as name')
+      const name = String(rows[0].name)
+      const aside = `berth_undone_${Math.floor(Date.now() / 1_000)}`
+      await client.query('begin')
+      await client.query(`alter schema ${quote(name)} rename to ${quote(aside)}`)
+      await client.query(`create schema ${quote(name)}`)
+      await client.query('commit')
+    }
+    await work()
+    return true
   } finally {
     await client.end().catch(() => undefined)
   }
