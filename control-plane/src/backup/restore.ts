@@ -19,9 +19,9 @@ import { VERSION } from '@berth/shared/version'
 import type { Config } from '../config.ts'
 import { loadKek } from '../keys/secret-store.ts'
 import { BACKUPS } from '../limits/installation.ts'
+import { holdFile } from '../store/engine/file-lock.ts'
 import { listUnknownMigrations } from '../store/engine/migrations.ts'
 import { makePrivateFolder, nearestFolder } from '../store/engine/private-files.ts'
-import { holdFile } from '../store/installation/replicas.ts'
 import { createPostgresTarget } from '../store/transfer/postgres-tables.ts'
 import { createSqliteTarget } from '../store/transfer/sqlite-tables.ts'
 import { assertSameTables, type TableTarget, verifyTarget } from '../store/transfer/tables.ts'
@@ -37,6 +37,8 @@ export interface RestoreOptions {
   unlock: Unlock
   /** Restores into a temporary place, verifies, and removes it. Nothing else is touched. */
   rehearse: boolean
+  /** The caller keeps control planes away from PostgreSQL meanwhile. */
+  isHeld?: boolean
 }
 
 export type Restored = ReadBackup
@@ -52,7 +54,7 @@ export async function restoreBackup(config: Config, options: RestoreOptions): Pr
       ? { dataDir: join(scratch, 'data'), databaseUrl: undefined }
       : config
     await checkSpace(target.dataDir, neededBytes(target, found))
-    await restoreInto(target, file, options.unlock, found)
+    await restoreInto(target, file, options, found)
     return found
   } finally {
     rmSync(scratch, { recursive: true, force: true })
@@ -103,7 +105,7 @@ function check(config: Config, head: Head): void {
 async function restoreInto(
   { dataDir, databaseUrl }: Pick<Config, 'dataDir' | 'databaseUrl'>,
   file: string,
-  unlock: Unlock,
+  { unlock, isHeld = false }: RestoreOptions,
   found: Restored,
 ): Promise<void> {
   makePrivateFolder(dataDir)
@@ -115,7 +117,7 @@ async function restoreInto(
     const target =
       databaseUrl === undefined
         ? createSqliteTarget(join(dataDir, 'berth.db'), found.head.migrations)
-        : await createPostgresTarget(databaseUrl, found.head.migrations)
+        : await createPostgresTarget(databaseUrl, found.head.migrations, { isHeld })
     const logs = new LogFolder(dataDir)
     try {
       await fill(target, logs, file, unlock, found)

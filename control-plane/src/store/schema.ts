@@ -150,10 +150,11 @@ export interface AgentUpdatesTable {
   finishedAt: number | null
 }
 
+/** Wake-ups of agents, for replicas that missed the hint. */
 export interface AgentWakesTable {
   id: Generated<number>
   agentId: string
-  isTrust: number
+  isTrust: Flag
   at: number
 }
 
@@ -443,6 +444,7 @@ export interface DeviceLoginsTable {
   expiresAt: number
 }
 
+/** Work that one replica does for all. */
 export interface DutiesTable {
   name: string
   replicaId: string
@@ -648,6 +650,8 @@ export interface InstallationTable {
   createdAt: number
   /** Signs the cookies of browser sessions; null: not made yet. */
   cookieSecretSealed: string | null
+  /** Begins when the first replica starts; settings of a later era outrank all earlier ones. */
+  era: Generated<number>
 }
 
 export interface InvitationsTable {
@@ -998,7 +1002,9 @@ export interface ReplicasTable {
   address: string
   startedAt: number
   version: string | null
+  /** Where other replicas reach it; null on SQLite. */
   peerAddress: string | null
+  /** By the clock of the database; null on SQLite. */
   leaseUntil: number | null
   drainingAt: number | null
 }

@@ -78,7 +78,7 @@ export async function upgradeRestore({ args, env, print }: CommandContext): Prom
   }
   const scratch = join(config.dataDir, 'upgrades/restoring')
   rmSync(scratch, { recursive: true, force: true })
-  const options = { from, unlock: NO_UNLOCK, rehearse: false }
+  const options = { from, unlock: NO_UNLOCK, rehearse: false, isHeld: true }
   const restoreIt = () => restoreBackup({ ...config, dataDir: scratch }, options)
   const isDone =
     config.databaseUrl === undefined || (await whileSetAside(config.databaseUrl, restoreIt))

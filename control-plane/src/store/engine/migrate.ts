@@ -1,9 +1,10 @@
 // Runs migrations in transactions with the rows that record them, so an interrupted one leaves nothing. On
 // PostgreSQL other control planes may work meanwhile: a statement waits a second for its lock, then lets those pass that
 // queue behind it, and tries again. A database whose newer migrations did more than add is refused.
-import { type Kysely, sql, type Transaction } from 'kysely'
+import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely'
 import { MIGRATIONS as LIMITS } from '../../limits/installation.ts'
-import { describeOthers, LIVE_REPLICAS, type LiveReplica } from '../installation/live-replicas.ts'
+import { describeOthers } from '../installation/live-replicas.ts'
+import { deleteDeadReplicas, listLiveReplicas } from '../installation/replicas.ts'
 import { migrationKinds } from '../migrations/0061-0070/0065-migration-kinds.ts'
 import type { Schema } from '../schema.ts'
 import { isDeadlock } from './database.ts'
@@ -39,11 +40,32 @@ export async function migrate(
       return pending.map(({ name }) => name)
     })
   }
+  return withLock(db, sql`select pg_advisory_lock(${LOCK})`, (one) =>
+    migratePostgres(one, options),
+  )
+}
+
+/**
+ * Runs `work` while no migration runs, on tables that this release can work with: so a control plane that joins is
+ * either seen by a migration that needs the database alone, or sees it. For PostgreSQL.
+ */
+export function whileUnchanged(db: Kysely<Schema>, work: () => Promise<void>): Promise<void> {
+  return withLock(db, sql`select pg_advisory_lock_shared(${LOCK})`, async (one) => {
+    await findPending(one, {})
+    await work()
+  })
+}
+
+async function withLock<T>(
+  db: Kysely<Schema>,
+  take: RawBuilder<unknown>,
+  work: (one: Kysely<Schema>) => Promise<T>,
+): Promise<T> {
   return db.connection().execute(async (one) => {
     await sql.raw(`set lock_timeout = ${LIMITS.otherStartMs}`).execute(one)
     try {
-      await sql`select pg_advisory_lock(${LOCK})`.execute(one).catch(explainWait)
-      return await migratePostgres(one, options)
+      await take.execute(one).catch(explainWait)
+      return await work(one)
     } finally {
       // fails with its connection, which the pool then discards; the first error is the cause
       for (const end of [sql`select pg_advisory_unlock_all()`, sql`reset lock_timeout`]) {
@@ -76,10 +98,11 @@ async function migratePostgres(one: Kysely<Schema>, options: Options): Promise<s
   return pending.map(({ name }) => name)
 }
 
-/** This process has no row yet: it joins after its migrations, and one start at a time does both. */
+/** This process has no row yet. Those whose lease is over must join again, which they cannot before we have ended. */
 async function refuseOthers(db: Kysely<Schema>, name: string): Promise<void> {
-  const { rows } = await sql<LiveReplica>`${sql.raw(LIVE_REPLICAS)}`.execute(db)
-  if (rows.length > 0) throw new Error(describeOthers(rows, `The migration ${name}`))
+  await deleteDeadReplicas(db)
+  const others = await listLiveReplicas(db)
+  if (others.length > 0) throw new Error(describeOthers(others, `The migration ${name}`))
 }
 
 const NO_LOCK = '55P03'

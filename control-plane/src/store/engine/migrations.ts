@@ -132,10 +132,17 @@ export function listForeign(
     .map(({ name }) => name)
 }
 
+/** The tables are those of a release that this one cannot work beside, so the process must not start or go on. */
+export class NewerDatabase extends Error {
+  constructor(unknown: readonly string[]) {
+    super(
+      `The database was written by a newer Berth (it has ${unknown.join(', ')}). ` +
+        'Start that release, or restore a backup made before the upgrade.',
+    )
+    this.name = 'NewerDatabase'
+  }
+}
+
 export function refuseUnknown(unknown: readonly string[]): void {
-  if (unknown.length === 0) return
-  throw new Error(
-    `The database was written by a newer Berth (it has ${unknown.join(', ')}). ` +
-      'Start that release, or restore a backup made before the upgrade.',
-  )
+  if (unknown.length > 0) throw new NewerDatabase(unknown)
 }

@@ -14,12 +14,14 @@ export const LIVE_REPLICAS = `select id, host, pid, version, peer_address from r
   where lease_until >= floor(extract(epoch from clock_timestamp()) * 1000)::bigint
   order by started_at, id`
 
-const nameOne = ({ host, pid, version }: LiveReplica): string =>
+type Named = Pick<LiveReplica, 'host' | 'pid' | 'version'>
+
+const nameOne = ({ host, pid, version }: Named): string =>
   `process ${pid} on ${host}${version === null ? '' : ` (version ${version})`}`
 
-export const nameReplicas = (replicas: readonly LiveReplica[]): string =>
+export const nameReplicas = (replicas: readonly Named[]): string =>
   replicas.map(nameOne).join(', ')
 
 /** Why something that needs the database alone cannot begin. */
-export const describeOthers = (others: readonly LiveReplica[], what: string): string =>
+export const describeOthers = (others: readonly Named[], what: string): string =>
   `${what} needs the database alone, and these control planes use it: ${nameReplicas(others)}. Stop them first; one that was killed is gone after ten seconds.`

@@ -3,6 +3,7 @@
 import pg from 'pg'
 import { BACKUPS } from '../../limits/installation.ts'
 import { planMigrations } from '../engine/migrations.ts'
+import { USE } from '../engine/postgres-link.ts'
 import type { Row } from './rows.ts'
 import {
   type Counters,
@@ -16,8 +17,6 @@ import {
 const { escapeIdentifier: quote } = pg
 
 const INT8 = 20
-/** Control planes share it while they use the database (installation/replicas.ts). */
-const USE = 7_443_021
 /** A statement of PostgreSQL has at most 65,535 parameters. */
 const PARAMETERS = 60_000
 
@@ -157,8 +156,7 @@ interface Reference {
 export async function whileSetAside(url: string, work: () => Promise<unknown>): Promise<boolean> {
   const client = await connect(url)
   try {
-    const { rows: taken } = await client.query('select pg_try_advisory_lock($1) as alone', [USE])
-    if (taken[0]?.alone !== true) return false
+    if (!(await takeAlone(client))) return false
     if ((await listTables(client)).length > 0) {
       const { rows } = await client.query('select current_schema() as name')
       const name = String(rows[0].name)
@@ -175,13 +173,25 @@ export async function whileSetAside(url: string, work: () => Promise<unknown>): 
   }
 }
 
-/** Refuses a database that has tables. */
+/** Until the connection ends, no control plane can start. False: one uses the database. */
+async function takeAlone(client: pg.Client): Promise<boolean> {
+  const { rows } = await client.query('select pg_try_advisory_lock($1) as alone', [USE])
+  return rows[0]?.alone === true
+}
+
+/** Refuses a database that has tables, or that a control plane uses. `isHeld`: whileSetAside keeps them out. */
 export async function createPostgresTarget(
   url: string,
   migrations: readonly string[],
+  { isHeld = false } = {},
 ): Promise<TableTarget> {
   const client = await connect(url)
   try {
+    if (!isHeld && !(await takeAlone(client))) {
+      throw new TransferError(
+        'A control plane uses this PostgreSQL database. Stop all of them first, and keep them from starting.',
+      )
+    }
     await client.query('begin')
     if ((await listTables(client)).length > 0) {
       throw new TransferError(
