@@ -1,5 +1,5 @@
 // Migrations while control planes of the version before run: what only adds lets them go on and start, what does more
-// refuses them, and nobody waits behind a table that is in use.
+// refuses them, and no statement waits behind a table that is in use.
 import { sql } from 'kysely'
 import { afterEach, describe, expect, test } from 'vitest'
 import { ENGINES, openEngine } from '../../../../test/fixtures/platform/engines.ts'

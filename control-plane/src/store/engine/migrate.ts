@@ -126,7 +126,7 @@ async function insist(work: () => Promise<void>): Promise<void> {
   }
 }
 
-/** `isNew`: an empty database, which nobody uses. */
+/** `isNew`: an empty database, so there are no others. */
 async function findPending(
   db: Kysely<Schema>,
   options: Options,
