@@ -51,7 +51,9 @@ describe.skipIf(missing('postgres'))('a rolling upgrade', () => {
     expect((await b.call('GET', `/api/projects/${made}`)).status).toBe(200)
     await a.running.close()
     await a.reopen()
-    expect((await a.call('GET', `/api/projects/${await makeProject(b, 'second')}`)).status).toBe(200)
+    expect((await a.call('GET', `/api/projects/${await makeProject(b, 'second')}`)).status).toBe(
+      200,
+    )
   })
 
   test('what needs the database alone names those who run, and none of them returns later', async () => {
@@ -73,10 +75,14 @@ describe.skipIf(missing('postgres'))('a rolling upgrade', () => {
     const kekFile = join(tmpdir(), `kek-${a.running.ctx.replicaId}`)
     const other = createKek(kekFile)
     await expect(a.beside({ config: { kekFile } })).rejects.toThrow(
-      new RegExp(`sealed with another key .* than the key file ${kekFile} holds \\(id ${other.id}\\)`),
+      new RegExp(
+        `sealed with another key .* than the key file ${kekFile} holds \\(id ${other.id}\\)`,
+      ),
     )
     rmSync(kekFile)
-    await expect(a.beside({ config: { kekFile, createKek: true } })).rejects.toThrow('does not exist')
+    await expect(a.beside({ config: { kekFile, createKek: true } })).rejects.toThrow(
+      'does not exist',
+    )
   })
 
   test('one that stops is not ready, and lives', async () => {

@@ -40,9 +40,7 @@ export async function migrate(
       return pending.map(({ name }) => name)
     })
   }
-  return withLock(db, sql`select pg_advisory_lock(${LOCK})`, (one) =>
-    migratePostgres(one, options),
-  )
+  return withLock(db, sql`select pg_advisory_lock(${LOCK})`, (one) => migratePostgres(one, options))
 }
 
 /**

@@ -19,8 +19,7 @@ type Named = Pick<LiveReplica, 'host' | 'pid' | 'version'>
 const nameOne = ({ host, pid, version }: Named): string =>
   `process ${pid} on ${host}${version === null ? '' : ` (version ${version})`}`
 
-export const nameReplicas = (replicas: readonly Named[]): string =>
-  replicas.map(nameOne).join(', ')
+export const nameReplicas = (replicas: readonly Named[]): string => replicas.map(nameOne).join(', ')
 
 /** Why something that needs the database alone cannot begin. */
 export const describeOthers = (others: readonly Named[], what: string): string =>
