@@ -11,7 +11,6 @@ health() { docker inspect --format '{{.State.Health.Status}}' "$1" 2>/dev/null |
 old=$(list)
 count=$(echo "$old" | wc -w)
 [ "$count" -gt 0 ] || { echo "No control plane runs here. Start it: docker compose up -d" >&2; exit 1; }
-docker compose up -d --no-recreate
 for one in $old; do
   before=$(list)
   docker compose up -d --no-deps --no-recreate --scale "control-plane=$((count + 1))" control-plane
