@@ -1,7 +1,9 @@
 // The files for containers name settings, ports, paths and accounts of the program. This compares them with it; the
 // schemas of Kubernetes are not here, and no cluster.
-import { readdirSync, readFileSync } from 'node:fs'
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from 'vitest'
@@ -138,6 +140,26 @@ describe('Kubernetes', () => {
   })
 })
 
+/** Containers are lines of a file. */
+const FAKE_DOCKER = `#!/bin/sh
+set -eu
+cd "$STATE"
+case "$*" in
+  'compose ps -q control-plane') cat ids ;;
+  'compose up -d --no-deps --no-recreate --scale control-plane='*)
+    wanted=\${7#control-plane=}
+    echo "up $wanted" >>log
+    n=$(cat last 2>/dev/null || echo 2)
+    while [ "$(wc -l <ids)" -lt "$wanted" ]; do n=$((n + 1)); echo "new$n" >>ids; done
+    echo "$n" >last ;;
+  inspect*) echo "$HEALTH" ;;
+  logs*) ;;
+  stop*) echo "$*" >>log ;;
+  rm*) echo "$*" >>log; grep -vxF "$3" ids >kept || true; mv kept ids ;;
+  *) echo "unknown: $*" >>log; exit 1 ;;
+esac
+`
+
 interface Compose {
   services: Record<
     string,
@@ -186,6 +208,35 @@ describe('compose', () => {
     expect(balancer).toContain(`bind :${agentPort}`)
     expect(services.balancer?.ports).toEqual([`${agentPort}:${agentPort}`])
     expect(read('docker/Caddyfile')).toContain(`reverse_proxy balancer:${http}`)
+  })
+
+  test('replace.sh starts a new one before it stops an old one, and stops nothing if that one is not ready', () => {
+    const run = (health: string): { status: number | null; log: string[]; left: string[] } => {
+      const folder = mkdtempSync(join(tmpdir(), 'berth-replace-'))
+      try {
+        const state = { ids: join(folder, 'ids'), log: join(folder, 'log') }
+        writeFileSync(state.ids, 'old1\nold2\n')
+        writeFileSync(join(folder, 'docker'), FAKE_DOCKER, { mode: 0o755 })
+        const env = { PATH: `${folder}:${process.env.PATH}`, STATE: folder, HEALTH: health }
+        const { status } = spawnSync('sh', [join(files, 'docker/replace.sh')], {
+          env: { ...env, BERTH_REPLACE_WAIT: '0' },
+        })
+        const lines = (file: string): string[] => readFileSync(file, 'utf8').trim().split('\n')
+        return { status, log: lines(state.log), left: lines(state.ids) }
+      } finally {
+        rmSync(folder, { recursive: true })
+      }
+    }
+    expect(run('healthy')).toEqual({
+      status: 0,
+      log: ['up 3', 'stop old1', 'rm -v old1', 'up 3', 'stop old2', 'rm -v old2'],
+      left: ['new3', 'new4'],
+    })
+    expect(run('starting')).toEqual({
+      status: 1,
+      log: ['up 3', 'rm -fv new3'],
+      left: ['old1', 'old2'],
+    })
   })
 
   test('every file is in the release', () => {
