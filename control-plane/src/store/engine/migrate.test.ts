@@ -19,6 +19,44 @@ const ALONE: Migration = {
   statements: () => ['create table moved (id integer)'],
 }
 
+/** What a migration marked `expand` does more than add. Nothing reads a table that it makes itself. */
+function listMore({ statements }: Migration): string[] {
+  const all = (['sqlite', 'postgres'] as const)
+    .flatMap((engine) => statements({ engine, id: 'integer' }))
+    .map((one) => one.trim().replaceAll(/\s+/g, ' ').toLowerCase())
+  const own = new Set(all.map((one) => /^create table (\w+)/.exec(one)?.[1]))
+  return all.filter((one) => {
+    const [, index] = /^create unique index \w+ on (\w+)/.exec(one) ?? []
+    if (index !== undefined) return !own.has(index)
+    if (/^create (table|index) /.test(one)) return false
+    const [, table, column = ''] = /^alter table (\w+) add column (.+)/.exec(one) ?? []
+    if (table === undefined) return true
+    return !own.has(table) && /\bnot null\b/.test(column) && !/\bdefault\b/.test(column)
+  })
+}
+
+test('a migration that does more than add is marked', () => {
+  const more = [
+    'alter table tasks drop column note',
+    'alter table tasks rename column note to text',
+    'alter table tasks add column later text not null',
+    'create unique index one on tasks(note)',
+    'drop table tasks',
+    'update tasks set note = null',
+  ]
+  expect(listMore({ name: 'x', statements: () => more })).toEqual([...more, ...more])
+  const fine = [
+    'create table own (id integer not null)',
+    'create unique index two on own(id)',
+    'create index three on tasks(note)',
+    "alter table tasks add column later text not null default ''",
+  ]
+  expect(listMore({ name: 'x', statements: () => fine })).toEqual([])
+  // up to 0065 a release had the database for itself
+  const later = MIGRATIONS.filter(({ name }) => name > '0066')
+  expect(later.filter(({ kind }) => kind !== 'alone').flatMap(listMore)).toEqual([])
+})
+
 describe.each(ENGINES)('migrations on %s', (engine) => {
   let opened: OpenDatabase
   afterEach(() => opened.db.destroy())
