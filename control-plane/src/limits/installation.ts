@@ -50,6 +50,18 @@ export const REPLICAS = {
   sessionsTogether: 500,
 } as const
 
+/** Changes of the tables at a start, while other control planes may use them. */
+export const MIGRATIONS = {
+  /** A statement that waits for its table makes all others wait behind it. */
+  lockMs: SECOND,
+  /** Others pass in between. */
+  againMs: 250,
+  /** Then the start fails, and the service manager begins another one. */
+  giveUpMs: MINUTE,
+  /** Another control plane that is migrating; an index of a table with millions of rows takes a part of it. */
+  otherStartMs: 10 * MINUTE,
+} as const
+
 /** After a database was restored from a backup. */
 export const RESTORE = {
   /** Retry interval of a server that joined after the backup; a user must let it join again. */

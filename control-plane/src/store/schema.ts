@@ -59,6 +59,7 @@ export interface Schema {
   logins: LoginsTable
   mails: MailsTable
   members: MembersTable
+  migrations: MigrationsTable
   noticeChannels: NoticeChannelsTable
   noticeRules: NoticeRulesTable
   notices: NoticesTable
@@ -732,6 +733,12 @@ export interface MembersTable {
   userId: number
   role: Role
   createdAt: number
+}
+
+export interface MigrationsTable {
+  name: string
+  appliedAt: number
+  kind: string | null
 }
 
 export interface NoticeChannelsTable {
