@@ -19,6 +19,7 @@ import type { EventFeed } from './notifications/feed.ts'
 import type { Notifier } from './notifications/notifier.ts'
 import type { Watchers } from './notifications/watchers.ts'
 import type { Replicas } from './replicas/replicas.ts'
+import type { LogBlocks } from './store/deployments/log-blocks.ts'
 import type { LogFiles } from './store/deployments/log-files.ts'
 import type { Engine } from './store/engine/db.ts'
 import type { DiskSpace } from './store/engine/disk-space.ts'
@@ -47,7 +48,8 @@ export interface Context {
   secretStore: SecretStore
   identity: Identity
   sshSigners: SshSigners
-  logs: LogFiles
+  /** Of tasks: files beside SQLite, blocks in PostgreSQL. */
+  logs: LogFiles | LogBlocks
   /** Whether there is disk space. */
   diskSpace: DiskSpace
   /** Request limits, shared by all gateways and control planes. */

@@ -136,12 +136,15 @@ export function loadKek(file: string): Kek {
     const stat = fstatSync(fd)
     if (!stat.isFile())
       throw new KekError(`${file} is not a regular file; name the key file itself.`)
-    if ((stat.mode & 0o077) !== 0)
+    const me = process.geteuid?.()
+    // as PostgreSQL does: root gives the file to this account by its group, as secrets of Kubernetes arrive
+    const isGiven = stat.uid === 0 && me !== 0 && (stat.mode & 0o037) === 0
+    if ((stat.mode & 0o077) !== 0 && !isGiven)
       throw new KekError(
         `The key file ${file} is open to other users (mode ${(stat.mode & 0o777).toString(8)}). ` +
           `Run \`chmod 0400 ${file}\`, and think of the key as known if others use this machine.`,
       )
-    if (stat.uid !== 0 && stat.uid !== process.geteuid?.())
+    if (stat.uid !== 0 && stat.uid !== me)
       throw new KekError(
         `The key file ${file} belongs to another user (uid ${stat.uid}), who can read and change ` +
           'it. Give it to the user that runs the control plane: chown.',
@@ -316,10 +319,14 @@ export class SecretStore {
     return sealWith(this.#direct(), 'data-key', place, dataKey)
   }
 
+  /** The id of the KEK that wrapped it. */
+  static kekOf(wrapped: string): string {
+    return wrapped.split('|', 2)[1] ?? ''
+  }
+
   /** Returns whether it was wrapped with the current KEK. */
   isWrappedNow(wrapped: string): boolean {
-    const [version, id] = wrapped.split('|', 2)
-    return version === DIRECT && id === this.#current.id
+    return wrapped.startsWith(`${DIRECT}|`) && SecretStore.kekOf(wrapped) === this.#current.id
   }
 
   #direct(): Source {

@@ -62,6 +62,8 @@ export const LIVE = {
   subscriberEvents: 1_000,
   /** All waiters in this process: sessions, viewers of logs, dashboards. */
   listeners: 20_000,
+  /** How often a reader of a log tells the other control planes that it is there. */
+  watchedMs: 5_000,
   keptMs: 7 * DAY,
   /** Events of other processes, and those whose wake-up was lost, arrive this much later. */
   pollMs: SECOND,

@@ -59,6 +59,7 @@ export interface Schema {
   logins: LoginsTable
   mails: MailsTable
   members: MembersTable
+  migrations: MigrationsTable
   noticeChannels: NoticeChannelsTable
   noticeRules: NoticeRulesTable
   notices: NoticesTable
@@ -285,6 +286,8 @@ export interface AttemptsTable {
   waitingSince: number | null
   /** How long it has waited for build slots, without the current wait. */
   waitedMs: Generated<number>
+  /** The session whose stream feeds the log; only with PostgreSQL. */
+  logSessionId: string | null
 }
 
 export interface AuditTable {
@@ -730,6 +733,12 @@ export interface MembersTable {
   userId: number
   role: Role
   createdAt: number
+}
+
+export interface MigrationsTable {
+  name: string
+  appliedAt: number
+  kind: string | null
 }
 
 export interface NoticeChannelsTable {

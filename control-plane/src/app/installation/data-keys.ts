@@ -3,7 +3,7 @@
 // kill the next start continues. data-key-rotation.ts replaces a data key.
 import { createSecretKey, randomBytes } from 'node:crypto'
 import type { Context } from '../../context.ts'
-import type { Place, SecretStore } from '../../keys/secret-store.ts'
+import { type Place, SecretStore } from '../../keys/secret-store.ts'
 import { SECRET_STORE } from '../../limits/keys.ts'
 import { KEY_REFRESH } from '../../limits/sharing.ts'
 import type { Db } from '../../store/engine/db.ts'
@@ -70,6 +70,12 @@ async function rotateKek(db: Db, secretStore: SecretStore): Promise<number> {
     count += 1
   }
   return count
+}
+
+/** The key files that wrapped them; several while one is being replaced. */
+export async function listKekIds(db: Db): Promise<string[]> {
+  const rows = await listDataKeys(db)
+  return [...new Set(rows.map(({ wrapped }) => SecretStore.kekOf(wrapped)))]
 }
 
 /** Call this before encrypting the first value of an organization. */

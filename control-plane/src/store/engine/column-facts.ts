@@ -206,6 +206,7 @@ export const COLUMN_FACTS: Record<string, Record<string, ColumnFacts>> = {
     logTruncated: { type: 'Flag' },
     waitingPlace: { note: 'Among those that wait for a build slot; 1 is next.' },
     waitedMs: { note: 'How long it has waited for build slots, without the current wait.' },
+    logSessionId: { note: 'The session whose stream feeds the log; only with PostgreSQL.' },
     releasedAt: { note: 'The agent has deleted everything of it but its tombstone.' },
   },
   audit: {

@@ -63,7 +63,13 @@ export function webhookRoutes(api: Api, ctx: Context): void {
       bodyLimit: WEBHOOKS.bodyBytes,
       config: {
         needs: 'nothing',
-        errors: ['invalid_signature', 'unavailable', 'storage_full'],
+        errors: [
+          'invalid_signature',
+          'unavailable',
+          'database_unavailable',
+          'outcome_unknown',
+          'storage_full',
+        ],
         anyQuery: true,
       },
       schema: {
