@@ -110,6 +110,8 @@ describe.each(ENGINES)('a restored database on %s: the daemon', (engine) => {
     }
     const task = (await p.deploy(id)).body
     await until('a line', async () => (await p.log(task.id)).includes('one') || undefined)
+    // events and logs are two streams: the plan may arrive after the first line
+    await until('the plan', async () => (await p.task(task.id)).phases?.length || undefined)
     const backup = await p.cp.backup()
     goOn.resolve()
     await p.settled(task.id)

@@ -105,7 +105,11 @@ export async function commitLogs(
     return new Set(steps.map(({ attemptId }) => attemptId))
   }
   const written = await logs.write(steps)
-  for (const { attemptId } of written) ctx.notifier.notify(logTopic(attemptId))
+  for (const { attemptId } of written) {
+    // the other control planes say which logs they watch, so the rest costs them no hint
+    if (ctx.watchers.isWatched(attemptId)) ctx.notifier.notify(logTopic(attemptId))
+    else ctx.notifier.hear(logTopic(attemptId))
+  }
   for (const { attemptId, isAtEnd: ends } of written) if (ends) await completeLog(ctx, attemptId)
   return new Set(written.map(({ attemptId }) => attemptId))
 }

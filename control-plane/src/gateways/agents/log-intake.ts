@@ -102,7 +102,10 @@ export class LogIntake {
     }
     const region =
       known > 0 ? chunk.records.subarray(skipRecords(chunk.records, known)) : chunk.records
-    if (entry.pendingBytes + region.length > MOST_PENDING) throw new Error('too much unconfirmed')
+    const holdsMemory = this.#ctx.logs.kind === 'blocks'
+    if (holdsMemory && entry.pendingBytes + region.length > MOST_PENDING) {
+      throw new Error('an agent sent more of a log than it may have in flight')
+    }
     noteGaps(entry, region)
     entry.written = entry.writer.append(entry.written, region)
     entry.pendingBytes += region.length
@@ -117,7 +120,7 @@ export class LogIntake {
 
   /** The database is slower than the agents: streams pause until it is not. */
   get isFull(): boolean {
-    return this.#pendingBytes >= MOST_PENDING_OF_ALL
+    return this.#ctx.logs.kind === 'blocks' && this.#pendingBytes >= MOST_PENDING_OF_ALL
   }
 
   /** Resolves after the commit in progress. */

@@ -10,6 +10,8 @@ import { missing } from '../../../../test/fixtures/platform/components.ts'
 import { openEngine } from '../../../../test/fixtures/platform/engines.ts'
 import { uuidv7 } from '../../identity/uuid.ts'
 import { type OpenDatabase, openPostgres } from '../engine/database.ts'
+import { MIGRATION_NAMES } from '../engine/migrations.ts'
+import { createPostgresTarget, setAsidePostgres } from '../transfer/postgres-tables.ts'
 import { findAttempt, insertAttempt } from './attempts.ts'
 import { BlockWriter, LogBlocks } from './log-blocks.ts'
 import { LogFiles } from './log-files.ts'
@@ -259,5 +261,18 @@ describe.skipIf(missing('postgres'))('log blocks', () => {
     await sql`update attempts set log_expired_at = 1 where id = ${alive}`.execute(opened.db)
     expect(await blocks.partitions.dropBefore(NOW - 90 * DAY)).toEqual(['log_blocks_20260222'])
     expect(await blocks.isWhole(alive, end)).toBe(false)
+  })
+
+  test('an upgrade that is undone sets rows aside, and logs stay', async () => {
+    const id = await attempt()
+    const writer = new BlockWriter(false)
+    const end = writer.append(START, region([{ text: 'kept\n' }]))
+    await blocks.write([step(id, START, end, writer)])
+    await setAsidePostgres(url)
+    expect(await collect(blocks.read(id, 0, end.bytes))).toBe('kept\n')
+    const target = await createPostgresTarget(url, MIGRATION_NAMES)
+    await target.commit()
+    expect(await findAttempt(opened.db, id)).toBeUndefined()
+    expect(await collect(blocks.read(id, 0, end.bytes))).toBe('kept\n')
   })
 })
