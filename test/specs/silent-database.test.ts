@@ -51,6 +51,17 @@ describe.skipIf(missing('postgres')).concurrent('a pool', () => {
       await answers(db)
     }))
 
+  test('loses its locks when it stops in the middle of a transaction', () =>
+    withPool(async (db) => {
+      await sql`create table held (n int)`.execute(db)
+      const stuck = db.transaction().execute(async (tx) => {
+        await sql`lock table held`.execute(tx)
+        await sql`select n from held`.execute(db) // another connection, which gets the lock in the end
+        await sql`select 1`.execute(tx)
+      })
+      await expect(stuck).rejects.toMatchObject(away)
+    }))
+
   test('leaves a slow statement alone', () =>
     withPool(async (db) => {
       const { rows } = await sql`select pg_sleep(8), 7 as n`.execute(db)
