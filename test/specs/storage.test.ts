@@ -116,6 +116,7 @@ describe.skipIf(process.getuid?.() !== 0)('a full disk', () => {
     expect((await browser.ask('session.get')).status).toBe(200)
     const health = await healthOf(cp)
     expect([health.status, health.body.status]).toEqual([503, 'storage_full'])
+    expect((await fetch(`${cp.url}/health/ready`)).status).toBe(200) // balancers leave it its readers
     expect(log.join('\n')).not.toMatch(/cannot rollback|request failed/)
 
     disk.free()

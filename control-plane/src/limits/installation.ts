@@ -55,6 +55,18 @@ export const REPLICAS = {
   sessionsTogether: 500,
 } as const
 
+/** Changes of the tables at a start, while other control planes may use them. */
+export const MIGRATIONS = {
+  /** A statement that waits for its table makes all others wait behind it. */
+  lockMs: SECOND,
+  /** Others pass in between. */
+  againMs: 250,
+  /** Then the start fails, and the service manager begins another one. */
+  giveUpMs: MINUTE,
+  /** Another control plane that is migrating; an index of a table with millions of rows takes a part of it. */
+  otherStartMs: 10 * MINUTE,
+} as const
+
 /** After a database was restored from a backup. */
 export const RESTORE = {
   /** Retry interval of a server that joined after the backup; a user must let it join again. */
@@ -89,6 +101,16 @@ export const BACKUPS = {
   databaseFactor: 2,
   /** ...and this much without a row. */
   emptyBytes: 4 * MiB,
+} as const
+
+/** Logs that move from a disk into PostgreSQL. */
+export const LOG_IMPORT = {
+  /** Attempts that are looked up together. */
+  batch: 500,
+  /** Files stay this long, because the release before reads them if an upgrade is undone. */
+  keptMs: DAY,
+  /** A restore keeps one log at a time on the disk; hardly one is larger. */
+  spoolBytes: GiB,
 } as const
 
 /** Settings of the edge sent to a server. */

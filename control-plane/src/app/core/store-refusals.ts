@@ -1,6 +1,6 @@
 // The refusals that callers get when the storage fails, with the same words in every gateway.
 import { AppError } from '@berth/shared'
-import { LogGone } from '../../store/deployments/log-files.ts'
+import { LogGone } from '../../store/deployments/log-index.ts'
 import { isOutcomeUnknown, isStorageFull, isStoreUnavailable } from '../../store/engine/faults.ts'
 
 /** Undefined if the error has another cause. */

@@ -15,7 +15,7 @@ import {
 import { cutClient, PostgresWatch, type Watched } from './postgres-watch.ts'
 
 /** Apart from the server's own refusals and the parsing of its values, only the connection can fail. */
-function explain(error: unknown): unknown {
+export function explainPostgres(error: unknown): unknown {
   if (error instanceof StoreUnavailable) return error
   if (error instanceof pg.DatabaseError) {
     return isAway(error.code) ? new StoreUnavailable(error) : error
@@ -32,7 +32,7 @@ function explained(call: Anything, given: unknown[], onError: (error: unknown) =
   if (!(answer instanceof Promise)) return answer
   return answer.catch((error: unknown) => {
     onError(error)
-    throw explain(error)
+    throw explainPostgres(error)
   })
 }
 
@@ -119,7 +119,7 @@ export function openPool(config: pg.PoolConfig, refusals: Refusals): pg.Pool {
     if (watch.away) throw new StoreUnavailable(watch.away)
     const connecting = inner().catch((error: unknown) => {
       refusals.note(error)
-      const explained = explain(error)
+      const explained = explainPostgres(error)
       if (isOutage(explained)) watch.lost(explained)
       throw explained
     })

@@ -296,7 +296,7 @@ export const ERROR_TEXTS: Record<ErrorCode, ErrorText> = {
     'Wait a moment and repeat the request with the same key and body.',
   ),
   idempotency_not_replayable: say(
-    'The first request with this key succeeded, but its reply is not kept, because it showed a secret or belongs to variables. Nothing was done a second time.',
+    'The first request with this key had its effect, but its reply is not kept, because it showed a secret, belongs to variables, or was lost. Nothing was done a second time.',
     'Look at what was made (`id`, `location`). If the secret was lost, make a new one with a new key.',
   ),
   log_expired: say(
