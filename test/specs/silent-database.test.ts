@@ -51,6 +51,17 @@ describe.skipIf(missing('postgres')).concurrent('a pool', () => {
       await answers(db)
     }))
 
+  test('loses its locks when it stops in the middle of a transaction', () =>
+    withPool(async (db) => {
+      await sql`create table held (n int)`.execute(db)
+      const stuck = db.transaction().execute(async (tx) => {
+        await sql`lock table held`.execute(tx)
+        await sql`select n from held`.execute(db) // another connection, which gets the lock in the end
+        await sql`select 1`.execute(tx)
+      })
+      await expect(stuck).rejects.toMatchObject(away)
+    }))
+
   test('leaves a slow statement alone', () =>
     withPool(async (db) => {
       const { rows } = await sql`select pg_sleep(8), 7 as n`.execute(db)
@@ -85,7 +96,7 @@ describe.skipIf(missing('postgres'))('a control plane', () => {
   })
 
   test('says that it does not know whether a change is stored, and does not repeat it', async () => {
-    proxy.loseAnswerTo = 'commit'
+    proxy.loseAnswer = { after: 'two.example.com', to: 'commit' }
     const body = { name: 'two', hostname: 'two.example.com' }
     const answer = await cp.call('POST', '/api/servers', body)
     expect([answer.status, answer.body.code]).toEqual([503, 'outcome_unknown'])

@@ -26,10 +26,12 @@ export class OutcomeUnknown extends StoreUnavailable {
 }
 
 /**
- * SQLSTATE codes: connection exceptions, a server that stops or starts or ended an idle session, too many connections,
- * a standby.
+ * SQLSTATE codes: connection exceptions, a server that stops or starts or ended a session that was idle too long, too
+ * many connections, a standby.
  */
-const AWAY = /^(08|57P0[1235]|53300|25006)/
+const AWAY = /^(08|57P0[1235]|25P03|53300|25006)/
+/** It answers, and has no place for another connection. */
+export const TOO_MANY_CONNECTIONS = '53300'
 
 export const isAway = (code: string | undefined): boolean => AWAY.test(code ?? '')
 

@@ -4,7 +4,14 @@ import { randomBytes } from 'node:crypto'
 import { type Driver, PostgresDialect, type PostgresDialectConfig, PostgresDriver } from 'kysely'
 import pg from 'pg'
 import { DATABASE } from '../../limits/installation.ts'
-import { codeOf, isAway, OutcomeUnknown, type Refusals, StoreUnavailable } from './faults.ts'
+import {
+  codeOf,
+  isAway,
+  OutcomeUnknown,
+  type Refusals,
+  StoreUnavailable,
+  TOO_MANY_CONNECTIONS,
+} from './faults.ts'
 import { cutClient, PostgresWatch, type Watched } from './postgres-watch.ts'
 
 /** Apart from the server's own refusals and the parsing of its values, only the connection can fail. */
@@ -105,7 +112,8 @@ export function openPool(config: pg.PoolConfig, refusals: Refusals): pg.Pool {
     new pg.Client({ ...(connectionString === undefined ? {} : { connectionString }) })
   const watch = new PostgresWatch({ connections, newClient })
   const Client = clientFor({ refusals, connections, watch })
-  const pool = new pg.Pool({ ...config, Client } as pg.PoolConfig)
+  const onConnect = (client: pg.ClientBase): Promise<void> => boundSession(client)
+  const pool = new pg.Pool({ ...config, Client, onConnect } as pg.PoolConfig)
   const inner = pool.connect.bind(pool)
   const open = async (): Promise<pg.PoolClient> => {
     if (watch.away) throw new StoreUnavailable(watch.away)
@@ -127,9 +135,27 @@ export function openPool(config: pg.PoolConfig, refusals: Refusals): pg.Pool {
   return pool
 }
 
+/**
+ * A control plane that is paused or cut off in the middle of a transaction would hold its locks, and with the lock of
+ * the events everyone's changes, until TCP gives up after hours.
+ */
+async function boundSession(client: pg.ClientBase): Promise<void> {
+  const settings = {
+    idle_in_transaction_session_timeout: DATABASE.idleInTransactionMs,
+    tcp_keepalives_idle: DATABASE.keepAliveSeconds,
+    tcp_keepalives_interval: DATABASE.keepAliveSeconds,
+    tcp_keepalives_count: DATABASE.keepAlives,
+    tcp_user_timeout: DATABASE.keepAliveSeconds * (DATABASE.keepAlives + 1) * 1_000,
+  }
+  const calls = Object.entries(settings).map(
+    ([name, value]) => `set_config('${name}', '${value}', false)`,
+  )
+  await client.query(`select ${calls.join(', ')}`)
+}
+
 /** Not so if the database is only too busy for another connection. */
 const isOutage = (error: unknown): boolean =>
-  error instanceof StoreUnavailable && codeOf(error.cause) !== '53300'
+  error instanceof StoreUnavailable && codeOf(error.cause) !== TOO_MANY_CONNECTIONS
 
 type Connection = Parameters<PostgresDriver['rollbackTransaction']>[0]
 

@@ -3,7 +3,7 @@
 // is cut only if the database cannot be reached beside it, or does not know it, or waits for us while we wait for it.
 import pg from 'pg'
 import { DATABASE } from '../../limits/installation.ts'
-import { isAway, StoreUnavailable } from './faults.ts'
+import { isAway, StoreUnavailable, TOO_MANY_CONNECTIONS } from './faults.ts'
 
 /** A connection of the pool. */
 export interface Watched {
@@ -147,8 +147,9 @@ export class PostgresWatch {
     try {
       return await Promise.race([ask(), late])
     } catch (error) {
-      if (!(error instanceof pg.DatabaseError) || isAway(error.code)) throw error
-      return names.map((name) => ({ name, idleMs: null })) // too many connections, for example
+      if (!(error instanceof pg.DatabaseError)) throw error
+      if (isAway(error.code) && error.code !== TOO_MANY_CONNECTIONS) throw error
+      return names.map((name) => ({ name, idleMs: null }))
     } finally {
       clearTimeout(timer)
       cutClient(client)
