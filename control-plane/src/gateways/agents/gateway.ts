@@ -26,6 +26,7 @@ import { lockAsDuplicate, type Opened } from '../../app/servers/sessions.ts'
 import { signSshHostKey } from '../../app/ssh/host-keys.ts'
 import type { Context } from '../../context.ts'
 import { issueServerCertificate } from '../../keys/authority.ts'
+import { Admission } from './admission.ts'
 import { openFileLines } from './bulk-transfers.ts'
 import { type AgentHandlers, agentIdentity, openListener } from './listener.ts'
 import { LogIntake } from './log-intake.ts'
@@ -54,6 +55,7 @@ export async function openAgentGateway(ctx: Context): Promise<AgentGateway> {
   const admission = new Admission()
   const gateway: Gateway = {
     agentCount: () => sessions.size,
+    admit: (session) => admission.enter(session.agentId),
     closed: (session) => {
       if (sessions.get(session.agentId) === session) sessions.delete(session.agentId)
     },
@@ -76,7 +78,7 @@ export async function openAgentGateway(ctx: Context): Promise<AgentGateway> {
     return true
   }
 
-  const handlers = makeHandlers(ctx, gateway, intake, sessions, admission)
+  const handlers = makeHandlers(ctx, gateway, intake, sessions)
   const names = ctx.agentEndpoints.map((endpoint) => endpoint.replace(/:\d+$/, ''))
   const server = await issueServerCertificate(ctx.authority, {
     names: names.map((name) => name.replace(/^\[|\]$/g, '')),
@@ -136,22 +138,6 @@ class Supersedes {
   }
 }
 
-/** Limits new sessions per second; the others are asked to come back. */
-class Admission {
-  #second = 0
-  #count = 0
-
-  admit(): boolean {
-    const second = Math.floor(performance.now() / 1_000)
-    if (second !== this.#second) {
-      this.#second = second
-      this.#count = 0
-    }
-    this.#count += 1
-    return this.#count <= SESSION.sessionsPerSecond
-  }
-}
-
 function startTicking(sessions: () => Iterable<AgentSession>, endRows: () => void): () => void {
   const delay = monitorEventLoopDelay({ resolution: 100 })
   delay.enable()
@@ -181,7 +167,6 @@ function makeHandlers(
   gateway: Gateway,
   intake: LogIntake,
   sessions: Map<string, AgentSession>,
-  admission: Admission,
 ): AgentHandlers {
   const identify = (call: Parameters<typeof agentIdentity>[0]): SessionIdentity | undefined => {
     const identity = agentIdentity(call, ctx.installationId)
@@ -197,7 +182,7 @@ function makeHandlers(
         refuse(call, UNKNOWN_AGENT.code, UNKNOWN_AGENT.details)
         return
       }
-      attach(call, new AgentSession(ctx, identity, wrap(call), gateway), admission)
+      attach(call, new AgentSession(ctx, identity, wrap(call), gateway))
     },
     streamLogs(call) {
       call.on('error', () => {})
@@ -356,9 +341,9 @@ const wrap = (call: Stream) => ({
   end: () => call.end(),
 })
 
-function attach(call: Stream, session: AgentSession, admission: Admission): void {
+function attach(call: Stream, session: AgentSession): void {
   const helloTimer = setTimeout(() => {
-    if (!session.isActive) session.goodbye(GoodbyeReason.PROTOCOL_ERROR, 'no Hello in time')
+    if (!session.hasHello) session.goodbye(GoodbyeReason.PROTOCOL_ERROR, 'no Hello in time')
   }, SESSION.helloMs)
   const finish = (): void => {
     clearTimeout(helloTimer)
@@ -368,11 +353,5 @@ function attach(call: Stream, session: AgentSession, admission: Admission): void
   call.on('cancelled', finish)
   call.on('close', finish)
   call.on('error', finish)
-  if (!admission.admit()) {
-    const after = 5_000 + Math.random() * 55_000
-    session.goodbye(GoodbyeReason.OVERLOADED, 'Too many agents at once; come back.', after)
-    finish()
-    return
-  }
   call.on('data', (message: AgentMessage) => session.receive(message))
 }

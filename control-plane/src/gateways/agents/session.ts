@@ -34,9 +34,10 @@ import {
 import type { Context } from '../../context.ts'
 import { ClockOffset } from '../../domain/deployments/agent-clock.ts'
 import { findAgent } from '../../store/servers/agents.ts'
+import type { Admitted } from './admission.ts'
 import { DesiredState } from './desired.ts'
 import { EdgeState } from './edge.ts'
-import { heartbeatMs, logPolicy } from './policy.ts'
+import { heartbeatMs, logPolicy, reconnectSpreadMs } from './policy.ts'
 import { ServerSettingsState } from './server-settings.ts'
 import { TrustState } from './trust.ts'
 import { UpdateState } from './updates.ts'
@@ -62,6 +63,8 @@ export type SessionIdentity = Certified
 /** What a session reports to the gateway. */
 export interface Gateway {
   agentCount(): number
+  /** Resolves when it is this session's turn to open. */
+  admit(session: AgentSession): Promise<Admitted>
   opened(session: AgentSession, opened: Opened, hello: Hello): Promise<boolean>
   closed(session: AgentSession): void
   /** The session's rows could not be written; endRows must be called again. */
@@ -83,6 +86,7 @@ export class AgentSession {
   #draining = false
   #paused = false
   #hasLogStream = false
+  hasHello = false
   readonly #desired: DesiredState
   readonly #edge: EdgeState
   readonly #settings: ServerSettingsState
@@ -203,6 +207,7 @@ export class AgentSession {
             n: msg.value.n,
             nextInterval,
             serverTime,
+            reconnectSpread: durationFromMs(reconnectSpreadMs(this.#gateway.agentCount())),
           },
         })
         return
@@ -251,6 +256,21 @@ export class AgentSession {
       return
     }
     this.#noteTime(hello.agentTime)
+    this.hasHello = true
+    const turn = await this.#gateway.admit(this)
+    if (turn.kind === 'later') {
+      const message = 'Too many agents at once; come back.'
+      this.goodbye(GoodbyeReason.OVERLOADED, message, turn.againMs)
+      return
+    }
+    try {
+      if (!this.#isClosed()) await this.#openInTurn(hello)
+    } finally {
+      turn.end()
+    }
+  }
+
+  async #openInTurn(hello: Hello): Promise<void> {
     const opened = await openSession(this.#ctx, this.identity, hello)
     if (opened.kind === 'turned_away') {
       this.goodbye(opened.reason, opened.message, opened.againAfterMs)
@@ -282,6 +302,7 @@ export class AgentSession {
         ackedEventSeq: BigInt(opened.ackedEventSeq),
         logPolicy: logPolicy(),
         renewAt: timestampFromMs(opened.renewAt),
+        reconnectSpread: durationFromMs(reconnectSpreadMs(this.#gateway.agentCount())),
       }),
     })
     await this.#trust.sendFirst(Number(hello.trustGeneration))
