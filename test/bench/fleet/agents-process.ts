@@ -1,13 +1,14 @@
 // A process of the bench: many simulated agents. Its parent names the file of its agents, reads counts, and asks for the
 // history at the end.
-import { createWriteStream, readFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
+import { HistoryWriter } from '../../histories/history.ts'
 import { type Fleet, type Identity, SimulatedAgent } from './simulated-agent.ts'
 
 export interface Instructions extends Pick<Fleet, 'endpoint' | 'credentials' | 'lines' | 'runMs'> {
   agents: Identity[]
   /** The first dials are spread over this. */
   rampMs: number
-  /** JSON lines of what happened to attempts. */
+  /** The file of the run's history. */
   history: string
 }
 
@@ -20,12 +21,12 @@ export interface Counts {
 }
 
 const instructions = JSON.parse(readFileSync(process.argv[2] ?? '', 'utf8')) as Instructions
-const history = createWriteStream(instructions.history)
+const history = new HistoryWriter(instructions.history, `agents-${process.pid}`)
 const ends: Record<string, number> = {}
 
 const fleet: Fleet = {
   ...instructions,
-  note: (noted) => void history.write(`${JSON.stringify(noted)}\n`),
+  note: (op) => history.add(op),
   onEnd: ({ message }) => {
     const kind = message.replace(/\d+/g, 'N').slice(0, 120)
     ends[kind] = (ends[kind] ?? 0) + 1
@@ -43,7 +44,7 @@ process.on('message', (what) => {
     } satisfies Counts)
   } else if (what === 'stop') {
     for (const agent of agents) agent.stop()
-    history.end(() => process.exit(0))
+    process.exit(0)
   }
 })
 process.on('disconnect', () => process.exit(1))

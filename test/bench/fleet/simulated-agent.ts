@@ -33,6 +33,8 @@ import {
   startSession,
   stepSession,
 } from '../../../agent/src/link/session-rules.ts'
+import type { NewOp } from '../../histories/history.ts'
+import { digestOf } from './flow.ts'
 import { type Call, Connection, type Credentials } from './wire.ts'
 
 type Body = NonNullable<MessageInitShape<typeof AgentMessageSchema>['msg']>
@@ -44,25 +46,12 @@ export interface Identity {
   certificate: string
 }
 
-/** What happened to an attempt on its server, by the clock of this machine. */
-export interface Noted {
-  what: 'start' | 'end' | 'event'
-  at: number
-  agent: string
-  attempt: string
-  environment: number
-  task: number
-  fence: number
-  seq?: number
-  state?: number
-}
-
 export interface Fleet {
   endpoint: { host: string; port: number }
   credentials: Omit<Credentials, 'certificate'>
   lines: number
   runMs: number
-  note: (noted: Noted) => void
+  note: (op: NewOp) => void
   onEnd: (end: SessionEnd) => void
 }
 
@@ -310,7 +299,7 @@ export class SimulatedAgent {
       return
     }
     this.#fences.set(environmentId, fence)
-    this.#note('start', held)
+    this.#note('invoke', held)
     this.#change(held, AttemptState.ACCEPTED)
     this.#change(held, AttemptState.STARTING)
     this.#change(held, AttemptState.RUNNING)
@@ -332,7 +321,7 @@ export class SimulatedAgent {
     const step = { stepId: '1', state: StepState.SUCCEEDED, ...range, duration }
     this.#emit(held, { case: 'step', value: step })
     this.#emit(held, { case: 'services', value: { services: [] } })
-    this.#note('end', held)
+    this.#note('ok', held)
     this.#change(held, AttemptState.SUCCEEDED, this.#endOfLog(held))
     this.#sendEvents()
   }
@@ -340,7 +329,7 @@ export class SimulatedAgent {
   #stop(held: Held): void {
     if (held.state >= AttemptState.SUCCEEDED) return
     clearTimeout(held.timer)
-    this.#note('end', held)
+    this.#note('info', held)
     this.#change(held, AttemptState.CANCELING)
     this.#change(held, AttemptState.CANCELED, this.#endOfLog(held))
     this.#sendEvents()
@@ -365,17 +354,12 @@ export class SimulatedAgent {
     this.#emit(held, { case: 'attempt', value: { ...more, state } })
   }
 
-  #note(what: Noted['what'], held: Held, more: Partial<Noted> = {}): void {
-    this.#fleet.note({
-      what,
-      at: Date.now(),
-      agent: this.id,
-      attempt: held.id,
-      environment: held.environment,
-      task: held.task,
-      fence: Number(held.fence),
-      ...more,
-    })
+  /** The application's own record of what it did. */
+  #note(type: 'invoke' | 'ok' | 'info', held: Held): void {
+    const { id: attempt, environment, task, fence } = held
+    this.#fleet.note({ f: 'run', type, environment, task, attempt, fence: Number(fence) })
+    if (type !== 'ok') return
+    this.#fleet.note({ f: 'written', type, task, digest: digestOf(held.lines.join('')) })
   }
 
   // ---- events and logs
@@ -385,8 +369,6 @@ export class SimulatedAgent {
     const { id: attemptId, fence } = held
     const at = timestampFromMs(Date.now())
     this.#events.push({ seq: this.#lastSeq, at, attemptId, fence, body })
-    const state = body.case === 'attempt' ? { state: held.state } : {}
-    this.#note('event', held, { seq: Number(this.#lastSeq), ...state })
   }
 
   #sendEvents(): void {
