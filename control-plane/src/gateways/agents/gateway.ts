@@ -22,6 +22,7 @@ import { type ServerDuplexStream, status as Status } from '@grpc/grpc-js'
 import { type RefusedUpload, receiveTransfer } from '../../agents/transfers.ts'
 import { claimHosts } from '../../app/environments/hostname-claims.ts'
 import { renewAgentCertificate } from '../../app/servers/enrolment.ts'
+import { Heartbeats } from '../../app/servers/heartbeats.ts'
 import { lockAsDuplicate, type Opened } from '../../app/servers/sessions.ts'
 import { signSshHostKey } from '../../app/ssh/host-keys.ts'
 import type { Context } from '../../context.ts'
@@ -53,8 +54,10 @@ export async function openAgentGateway(ctx: Context): Promise<AgentGateway> {
   const intake = new LogIntake(ctx)
   const supersedes = new Supersedes()
   const admission = new Admission()
+  const heartbeats = Heartbeats.of(ctx)
   const gateway: Gateway = {
     agentCount: () => sessions.size,
+    beat: (beat) => heartbeats.note(beat),
     admit: (session) => admission.enter(session.agentId),
     closed: (session) => {
       if (sessions.get(session.agentId) === session) sessions.delete(session.agentId)
@@ -112,6 +115,7 @@ export async function openAgentGateway(ctx: Context): Promise<AgentGateway> {
         session.goodbye(GoodbyeReason.SERVER_DRAINING, 'The control plane is stopping.', after)
       }
       await listener.close(SESSION.drainMs)
+      await heartbeats.close()
       await intake.close()
     },
   }

@@ -5,6 +5,7 @@ import {
   type AgentMessage,
   GoodbyeReason,
   GoodbyeSchema,
+  type Heartbeat,
   type Hello,
   type ServerMessage,
   ServerMessageSchema,
@@ -23,13 +24,13 @@ import { dispatchTasks } from '../../app/deployments/dispatching.ts'
 import { completeLog } from '../../app/deployments/logs.ts'
 import { applyEvents } from '../../app/deployments/reports.ts'
 import { applyObserved } from '../../app/environments/observations.ts'
-import { recordUsage } from '../../app/servers/facts.ts'
+import type { Beat } from '../../app/servers/heartbeats.ts'
 import {
   type Certified,
   closeSession,
+  markDraining,
   type Opened,
   openSession,
-  touchSession,
 } from '../../app/servers/sessions.ts'
 import type { Context } from '../../context.ts'
 import { ClockOffset } from '../../domain/deployments/agent-clock.ts'
@@ -65,6 +66,8 @@ export interface Gateway {
   agentCount(): number
   /** Resolves when it is this session's turn to open. */
   admit(session: AgentSession): Promise<Admitted>
+  /** Resolves when the heartbeat is stored; false if the session is over. */
+  beat(beat: Beat): Promise<boolean>
   opened(session: AgentSession, opened: Opened, hello: Hello): Promise<boolean>
   closed(session: AgentSession): void
   /** The session's rows could not be written; endRows must be called again. */
@@ -87,6 +90,7 @@ export class AgentSession {
   #paused = false
   #hasLogStream = false
   hasHello = false
+  #beating: Promise<void> | undefined
   readonly #desired: DesiredState
   readonly #edge: EdgeState
   readonly #settings: ServerSettingsState
@@ -190,28 +194,11 @@ export class AgentSession {
     switch (msg.case) {
       case 'hello':
         throw new ProtocolError('a second Hello')
-      case 'heartbeat': {
+      case 'heartbeat':
         this.#noteTime(msg.value.agentTime)
-        const diskFreeBytes = Number(msg.value.diskFreeBytes)
-        const reported = { diskFreeBytes }
-        if (!(await touchSession(this.#ctx, this.agentId, this.epoch, reported)))
-          return this.superseded()
-        if (msg.value.usage)
-          await recordUsage(this.#ctx, this.#serverId, msg.value.usage, msg.value)
-        const nextInterval = durationFromMs(heartbeatMs(this.#gateway.agentCount()))
-        const serverTime = timestampFromMs(this.#ctx.clock.now())
-        this.send({
-          case: 'heartbeatAck',
-          value: {
-            $typeName: 'berth.agent.v1.HeartbeatAck',
-            n: msg.value.n,
-            nextInterval,
-            serverTime,
-            reconnectSpread: durationFromMs(reconnectSpreadMs(this.#gateway.agentCount())),
-          },
-        })
+        await this.#beating // one at a time; other messages do not wait for it
+        this.#beating = this.#beat(msg.value).catch((error: unknown) => this.#fail(error))
         return
-      }
       case 'events': {
         const applied = await applyEvents(this.#ctx, this, msg.value.events)
         if (applied.kind === 'superseded') return this.superseded()
@@ -237,7 +224,7 @@ export class AgentSession {
       case 'trustApplied':
         return this.#trust.confirm(msg.value)
       case 'draining':
-        await touchSession(this.#ctx, this.agentId, this.epoch, { draining: true })
+        await markDraining(this.#ctx, this.agentId, this.epoch)
         return
       case 'goodbye':
         this.close()
@@ -247,6 +234,25 @@ export class AgentSession {
       default:
         return // unknown members come from newer agents
     }
+  }
+
+  async #beat(heartbeat: Heartbeat): Promise<void> {
+    const { agentId, epoch } = this
+    const { dockerOk, proxyOk, usage } = heartbeat
+    const diskFreeBytes = Number(heartbeat.diskFreeBytes)
+    const facts = { serverId: this.#serverId, diskFreeBytes, dockerOk, proxyOk, usage }
+    if (!(await this.#gateway.beat({ agentId, epoch, ...facts }))) return this.superseded()
+    const agents = this.#gateway.agentCount()
+    this.send({
+      case: 'heartbeatAck',
+      value: {
+        $typeName: 'berth.agent.v1.HeartbeatAck',
+        n: heartbeat.n,
+        nextInterval: durationFromMs(heartbeatMs(agents)),
+        serverTime: timestampFromMs(this.#ctx.clock.now()),
+        reconnectSpread: durationFromMs(reconnectSpreadMs(agents)),
+      },
+    })
   }
 
   async #open(hello: Hello): Promise<void> {
