@@ -65,20 +65,24 @@ export class ControlPlaneProcess {
     }
   }
 
-  async ask<T>(ask: string, more: object = {}): Promise<T> {
-    const id = (this.#asked += 1)
+  ask<T>(ask: string, more: object = {}): Promise<T> {
+    this.#asked += 1
+    const id = this.#asked
     const child = this.#child as ChildProcess
-    const answered = new Promise<T>((resolve, reject) => {
+    return new Promise<T>((resolve, reject) => {
       const listen = (message: { id: number; answer: T }): void => {
         if (message.id !== id) return
-        child.off('message', listen)
+        stop()
         resolve(message.answer)
       }
-      child.on('message', listen)
-      child.once('exit', () => reject(new Error('the control plane ended')))
+      const fail = (): void => {
+        stop()
+        reject(new Error('the control plane ended'))
+      }
+      const stop = (): void => void child.off('message', listen).off('exit', fail)
+      child.on('message', listen).once('exit', fail)
+      child.send({ id, ask, ...more })
     })
-    child.send({ id, ask, ...more })
-    return answered
   }
 
   async end(signal: NodeJS.Signals): Promise<void> {

@@ -194,15 +194,18 @@ interface Running {
   empty: Memory
 }
 
-/** Processor milliseconds per second. */
+/** Share of one core, and the delay of the event loop. */
 async function processorOf(plane: ControlPlaneProcess, ms: number) {
   const before = await plane.ask<Loop>('loop')
   const began = performance.now()
   await delay(ms)
   const after = await plane.ask<Loop>('loop')
-  const spent = after.cpu.user + after.cpu.system - before.cpu.user - before.cpu.system
-  return { share: spent / 10 / (performance.now() - began), p99: after.p99, max: after.max }
+  const share = (100 * millisecondsBetween(before, after)) / (performance.now() - began)
+  return { share, p99: after.p99, max: after.max }
 }
+
+const millisecondsBetween = ({ cpu: a }: Loop, { cpu: b }: Loop): number =>
+  (b.user + b.system - a.user - a.system) / 1_000
 
 async function profiled<T>(r: Running, name: string, work: () => Promise<T>): Promise<T> {
   const { profile } = r.options
@@ -222,8 +225,11 @@ async function measure(r: Running): Promise<void> {
     `${thousands(total)} agents, ${options.replicas} control plane(s), ${options.engine}:`,
   )
   if (options.profile) await plane.ask('heap-start')
+  const beforeJoining = await plane.ask<Loop>('loop')
   const joined = await profiled(r, 'joining', () => agents.allActive(total, ONLINE_MS))
   line('all online after', `${round(joined / 1_000, 1)} s`)
+  const joining = millisecondsBetween(beforeJoining, await plane.ask<Loop>('loop'))
+  line('processor for each session that opens', `${round(joining / each, 1)} ms`)
   line('ends of tries until then', JSON.stringify((await agents.count()).ends))
   await delay(10_000)
   if (options.profile) {

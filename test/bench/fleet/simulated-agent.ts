@@ -171,33 +171,39 @@ export class SimulatedAgent {
     if (!session) return
     switch (effect.do) {
       case 'hello':
-        return session.send({ case: 'hello', value: this.#hello() })
+        session.send({ case: 'hello', value: this.#hello() })
+        break
       case 'welcome':
         this.#previousSessionId = effect.welcome.sessionId
         session.sessionId = effect.welcome.sessionId
-        return this.#acknowledge(effect.welcome.ackedEventSeq, true)
+        this.#acknowledge(effect.welcome.ackedEventSeq, true)
+        break
       case 'apply':
         this.#version = effect.version
         for (const assignment of effect.assignments) this.#apply(assignment)
-        return session.send({ case: 'applied', value: { version: effect.version } })
+        session.send({ case: 'applied', value: { version: effect.version } })
+        break
       case 'activate':
-        return this.#activate(session)
+        this.#activate(session)
+        break
       case 'ack':
-        return this.#acknowledge(effect.seq, false)
+        this.#acknowledge(effect.seq, false)
+        break
       case 'heartbeat':
-        return this.#beat(session, effect.n)
+        this.#beat(session, effect.n)
+        break
       case 'trust': {
         const { generation } = effect.bundle
-        return session.send({ case: 'trustApplied', value: { generation, error: '' } })
+        session.send({ case: 'trustApplied', value: { generation, error: '' } })
+        break
       }
       case 'answer': {
         const error = { code: RequestErrorCode.UNSUPPORTED, message: 'A simulated agent.' }
         const { requestId } = effect.request
         const body = { case: 'error' as const, value: error }
-        return session.send({ case: 'response', value: { requestId, body } })
+        session.send({ case: 'response', value: { requestId, body } })
+        break
       }
-      default:
-        return
     }
   }
 
