@@ -19,6 +19,7 @@ import type { Traces } from './monitoring/traces.ts'
 import type { EventFeed } from './notifications/feed.ts'
 import type { Notifier } from './notifications/notifier.ts'
 import type { Watchers } from './notifications/watchers.ts'
+import type { Replicas } from './replicas/replicas.ts'
 import type { LogFiles } from './store/deployments/log-files.ts'
 import type { Engine } from './store/engine/db.ts'
 import type { DiskSpace } from './store/engine/disk-space.ts'
@@ -57,8 +58,10 @@ export interface Context {
   /** Repositories, their forges, and receivers of notifications. */
   outbound: Outbound
   mailer: Mailer
-  /** Random per start; a session row with another id belongs to an earlier process. */
+  /** Random per start; a session's row names the replica that has it. */
   replicaId: string
+  /** This control plane among several on one PostgreSQL. */
+  replicas: Replicas
   startedAt: number
   /** Known once the listeners are bound. */
   baseUrl: string

@@ -34,11 +34,11 @@ import {
 } from '../../app/servers/sessions.ts'
 import type { Context } from '../../context.ts'
 import { ClockOffset } from '../../domain/deployments/agent-clock.ts'
-import { findAgent } from '../../store/servers/agents.ts'
+import { type Agent, findAgent } from '../../store/servers/agents.ts'
 import type { Admitted } from './admission.ts'
 import { DesiredState } from './desired.ts'
 import { EdgeState } from './edge.ts'
-import { heartbeatMs, logPolicy, reconnectSpreadMs } from './policy.ts'
+import { heartbeatMs, logPolicy } from './policy.ts'
 import { ServerSettingsState } from './server-settings.ts'
 import { TrustState } from './trust.ts'
 import { UpdateState } from './updates.ts'
@@ -64,6 +64,8 @@ export type SessionIdentity = Certified
 /** What a session reports to the gateway. */
 export interface Gateway {
   agentCount(): number
+  /** Over how long the agents spread their return when this control plane dies. */
+  spreadMs(): number
   /** Resolves when it is this session's turn to open. */
   admit(session: AgentSession): Promise<Admitted>
   /** Resolves when the heartbeat is stored; false if the session is over. */
@@ -84,6 +86,8 @@ export class AgentSession {
   readonly #gateway: Gateway
   #state: 'opening' | 'active' | 'closed' = 'opening'
   #heard = performance.now()
+  /** Sessions that began together re-read at different times. */
+  #reread = performance.now() + Math.random() * SESSION.rereadMs
   #timeoutMs: number = SESSION.helloMs
   readonly #inbox: AgentMessage[] = []
   #draining = false
@@ -201,7 +205,7 @@ export class AgentSession {
         return
       case 'events': {
         const applied = await applyEvents(this.#ctx, this, msg.value.events)
-        if (applied.kind === 'superseded') return this.superseded()
+        if (applied.kind === 'superseded') return this.over()
         if (applied.kind === 'hole') {
           throw new ProtocolError(`event ${applied.expected} expected, got ${applied.got}`)
         }
@@ -219,7 +223,7 @@ export class AgentSession {
       case 'applied':
         return this.#desired.confirm(Number(msg.value.version))
       case 'observed':
-        if (!(await applyObserved(this.#ctx, this, msg.value))) this.superseded()
+        if (!(await applyObserved(this.#ctx, this, msg.value))) await this.over()
         return
       case 'trustApplied':
         return this.#trust.confirm(msg.value)
@@ -241,7 +245,7 @@ export class AgentSession {
     const { dockerOk, proxyOk, usage } = heartbeat
     const diskFreeBytes = Number(heartbeat.diskFreeBytes)
     const facts = { serverId: this.#serverId, diskFreeBytes, dockerOk, proxyOk, usage }
-    if (!(await this.#gateway.beat({ agentId, epoch, ...facts }))) return this.superseded()
+    if (!(await this.#gateway.beat({ agentId, epoch, ...facts }))) return this.over()
     const agents = this.#gateway.agentCount()
     this.send({
       case: 'heartbeatAck',
@@ -250,7 +254,7 @@ export class AgentSession {
         n: heartbeat.n,
         nextInterval: durationFromMs(heartbeatMs(agents)),
         serverTime: timestampFromMs(this.#ctx.clock.now()),
-        reconnectSpread: durationFromMs(reconnectSpreadMs(agents)),
+        reconnectSpread: durationFromMs(this.#gateway.spreadMs()),
       },
     })
   }
@@ -308,7 +312,7 @@ export class AgentSession {
         ackedEventSeq: BigInt(opened.ackedEventSeq),
         logPolicy: logPolicy(),
         renewAt: timestampFromMs(opened.renewAt),
-        reconnectSpread: durationFromMs(reconnectSpreadMs(this.#gateway.agentCount())),
+        reconnectSpread: durationFromMs(this.#gateway.spreadMs()),
       }),
     })
     await this.#trust.sendFirst(Number(hello.trustGeneration))
@@ -361,15 +365,10 @@ export class AgentSession {
 
   async #sendChanges(): Promise<void> {
     const agent = await findAgent(this.#ctx.db, this.agentId)
-    if (!agent || agent.revokedAt !== null) {
-      this.goodbye(GoodbyeReason.REVOKED, 'This agent was revoked.')
+    if (!agent || agent.sessionEpoch !== this.epoch || agent.sessionId === null) {
+      this.#leave(agent)
       return
     }
-    if (agent.lockedAt !== null) {
-      this.goodbye(GoodbyeReason.DUPLICATE_IDENTITY, agent.lockReason ?? '')
-      return
-    }
-    if (agent.sessionEpoch !== this.epoch) return this.superseded()
     if (this.#isTrustDue) {
       this.#isTrustDue = false
       await this.#trust.sendChanges()
@@ -390,6 +389,10 @@ export class AgentSession {
       this.close()
       return
     }
+    if (now >= this.#reread) {
+      this.#reread = now + SESSION.rereadMs
+      this.notify(true) // whatever was lost on the way, it costs at most this delay
+    }
     if (this.identity.notAfter <= this.#ctx.clock.now()) {
       this.goodbye(GoodbyeReason.CERTIFICATE_EXPIRED, 'The certificate ran out.')
       return
@@ -406,6 +409,24 @@ export class AgentSession {
     if (this.#state === 'closed') return
     this.#stream.write(create(ServerMessageSchema, { sessionEpoch: BigInt(this.epoch), msg }))
     if (this.#stream.backlog() > BACKLOG) this.close()
+  }
+
+  /** Its rows belong to it no more: reads why, and says so. */
+  async over(): Promise<void> {
+    this.#leave(await findAgent(this.#ctx.db, this.agentId))
+  }
+
+  #leave(agent: Agent | undefined): void {
+    if (!agent || agent.revokedAt !== null) {
+      this.goodbye(GoodbyeReason.REVOKED, 'This agent was revoked.')
+    } else if (agent.lockedAt !== null) {
+      this.goodbye(GoodbyeReason.DUPLICATE_IDENTITY, agent.lockReason ?? '')
+    } else if (agent.sessionEpoch !== this.epoch) {
+      this.superseded()
+    } else {
+      // the other replicas ended it while this one was paused or cut off, so the agent may return at once
+      this.goodbye(GoodbyeReason.SERVER_DRAINING, 'This session was ended.', 1)
+    }
   }
 
   superseded(): void {
