@@ -36,7 +36,7 @@ export interface FleetOptions {
 
 const GOALS = { memoryMB: 600, backMs: 120_000 }
 const PER_PROCESS = 1_700
-const ENVIRONMENTS = 100
+const ENVIRONMENTS = 50
 const DEPLOYMENTS_PER_SECOND = 2
 const RAMP_PER_SECOND = 60
 const ONLINE_MS = 600_000

@@ -1,5 +1,5 @@
-// When a session opens. An open connection with its Hello waits here for its turn, so nobody pays for a second handshake;
-// one whose turn would come after its own deadline gets a time at which there is a turn for it, and then goes first.
+// Decides when a session opens. A connection waits here with its Hello for its turn, which costs no second handshake.
+// One whose turn would come after the agent's deadline gets a time at which there is a turn for it, and then goes first.
 import { SESSION } from '@berth/shared'
 import { WaitingLine } from './waiting-line.ts'
 
