@@ -32,8 +32,8 @@ export const SESSION = {
   handshakesAtOnce: 16,
   /** A slower one waits for the network, not for us, so the next one begins. */
   handshakeTurnMs: SECOND,
-  /** Slow ones, beside those above; clients that send nothing end here. */
-  pendingHandshakes: 128,
+  /** Connections without a first byte: a returning fleet connects faster than it is read. Silent clients end here. */
+  pendingHandshakes: 1_024,
   /** Hellos that are applied to the rows at once; the other connections to the database serve people. */
   openingsAtOnce: 4,
   /** A turn that would come later is refused now: agents wait 10 s for a connection, and again for Welcome. */

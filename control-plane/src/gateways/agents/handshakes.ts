@@ -62,6 +62,13 @@ export function describeHandshakeFailure(
   return { kind, message }
 }
 
+export interface HandshakeLimits {
+  /** Under way at once. */
+  width: number
+  /** Without a first byte, or slow. */
+  limit: number
+}
+
 const LIMITS = { width: SESSION.handshakesAtOnce, limit: SESSION.pendingHandshakes }
 /** Just before the agent's own deadline for a connection. */
 const GIVEN_UP_MS = SESSION.dialMs - 500
@@ -82,7 +89,7 @@ export class Handshakes {
   /** Kinds logged recently, with the number of repetitions. Bounded by the kinds above. */
   readonly #quiet = new Map<string, number>()
 
-  constructor(log: Log, { width, limit }: { width: number; limit: number } = LIMITS) {
+  constructor(log: Log, { width, limit }: HandshakeLimits = LIMITS) {
     this.#log = log
     this.#limit = limit
     this.#line = new WaitingLine({ width, patienceMs: SESSION.admissionMs })
