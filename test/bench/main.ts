@@ -1,7 +1,7 @@
 // npm run bench -- logs|latency|output|api|certificates|client|webhooks|subscribers|cutover|deploy|artifacts|agent|
-//   supervisor|log-viewer|first-app [--lines 5000000] [--rounds 30] [--projects 1000] [--tasks 1000000] [--per-second 1000]
+//   supervisor|log-viewer|first-app|fleet [--lines 5000000] [--rounds 30] [--projects 1000] [--tasks 1000000] [--per-second 1000]
 //   [--subscribers 500] [--redeploys 10] [--recipe manual] [--control] [--peer] [--post-kib 64] [--replicas 3]
-//   [--kills 10] [--mib 1024] [--environments 5] [--seconds 60] [--services 20] [--engine sqlite|postgres]
+//   [--kills 10] [--mib 1024] [--environments 5] [--seconds 60] [--services 20] [--agents 5000] [--engine sqlite|postgres] [--broken]
 //
 // Speed and memory of the product as real processes on this machine, as ratios to a floor measured in the same run.
 // Machines are shared and noisy: the ratio is the figure, the absolute number is for orientation.
@@ -14,6 +14,7 @@ import { benchClient } from './client.ts'
 import { benchCutover } from './cutover.ts'
 import { benchDeploy } from './deploy.ts'
 import { benchFirstApp } from './first-app.ts'
+import { benchFleet } from './fleet/fleet.ts'
 import { benchSubscribers, benchWebhooks } from './floods.ts'
 import { hasMissed } from './goals.ts'
 import { benchLatency } from './latency.ts'
@@ -37,8 +38,12 @@ const { positionals, values } = parseArgs({
     environments: { type: 'string', default: '5' },
     seconds: { type: 'string' },
     services: { type: 'string', default: '20' },
-    engine: { type: 'string', default: 'sqlite' },
     'post-kib': { type: 'string' },
+    agents: { type: 'string', default: '1000' },
+    engine: { type: 'string' },
+    program: { type: 'string' },
+    profile: { type: 'string' },
+    broken: { type: 'boolean', default: false },
     control: { type: 'boolean', default: false },
     peer: { type: 'boolean', default: false },
     recipe: { type: 'string', default: 'docker' },
@@ -100,9 +105,17 @@ switch (positionals[0]) {
     await benchLogViewer(Number(values.lines ?? 200_000), Number(values.seconds ?? 10))
     break
   }
+  case 'fleet':
+    await benchFleet({
+      ...values,
+      agents: Number(values.agents),
+      replicas: Number(values.replicas),
+      engine: values.engine === 'sqlite' ? 'sqlite' : 'postgres',
+    })
+    break
   default:
     console.error(
-      'usage: npm run bench -- logs | latency | output | api | certificates | client | webhooks | subscribers | cutover | deploy | artifacts | agent | log-viewer',
+      'usage: npm run bench -- logs | latency | output | api | certificates | client | webhooks | subscribers | cutover | deploy | artifacts | agent | log-viewer | fleet',
     )
     process.exitCode = 2
 }

@@ -4,9 +4,9 @@ import { HostUsageSchema } from '@berth/shared/wire'
 import { create, type MessageInitShape } from '@bufbuild/protobuf'
 import { timestampFromMs } from '@bufbuild/protobuf/wkt'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { recordUsage } from '../../control-plane/src/app/servers/facts.ts'
 import { ENGINES } from '../fixtures/platform/engines.ts'
 import { Platform } from '../fixtures/platform/platform.ts'
+import { reportUsage } from '../fixtures/platform/usage.ts'
 
 const MINUTE = 60_000
 const HOUR = 60 * MINUTE
@@ -36,7 +36,7 @@ describe.each(ENGINES)('metrics of an environment on %s', (engine) => {
       )
     ).body
   const report = (at: number, usage: Usage, serverId = platform.serverId) =>
-    recordUsage(
+    reportUsage(
       { ...ctx(), clock: { now: () => at } },
       serverId,
       create(HostUsageSchema, { at: timestampFromMs(at), ...usage }),

@@ -15,7 +15,7 @@ import {
   watchServiceLogs,
 } from '../../control-plane/src/app/deployments/service-logs.ts'
 import { authenticate } from '../../control-plane/src/app/people/callers.ts'
-import { recordUsage } from '../../control-plane/src/app/servers/facts.ts'
+import { reportUsage } from '../fixtures/platform/usage.ts'
 import { ENGINES } from '../fixtures/platform/engines.ts'
 import { Platform } from '../fixtures/platform/platform.ts'
 import { until } from '../fixtures/server/installation.ts'
@@ -55,7 +55,7 @@ describe.each(ENGINES)('a server on %s', (engine) => {
     const other = (await platform.cp.server('charted')).id
     const now = ctx().clock.now()
     const report = (at: number, cpuPermille: number) =>
-      recordUsage(
+      reportUsage(
         { ...ctx(), clock: { now: () => at } },
         other,
         create(HostUsageSchema, {

@@ -5,7 +5,7 @@ import { HostUsageSchema } from '@berth/shared/wire'
 import { create } from '@bufbuild/protobuf'
 import { timestampFromMs } from '@bufbuild/protobuf/wkt'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
-import { recordUsage } from '../../control-plane/src/app/servers/facts.ts'
+import { reportUsage } from '../fixtures/platform/usage.ts'
 import { findings } from '../fixtures/people/axe.ts'
 import { Chromium, type Look, type Visitor } from '../fixtures/people/chromium.ts'
 import { PASSWORD } from '../fixtures/people/people.ts'
@@ -56,7 +56,7 @@ describe.skipIf(missing('chromium'))('the page of an environment', () => {
   }
   /** As the server's agent reports it. */
   const report = (at: number, requests: number) =>
-    recordUsage(
+    reportUsage(
       { ...p.cp.running.ctx, clock: { now: () => at } },
       p.serverId,
       create(HostUsageSchema, {

@@ -14,6 +14,15 @@ test('windows double from 1 s to 24 s', () => {
   expect([0, 0.25, 0.999].map((r) => waitBeforeTry(2, r))).toEqual([0, 1_000, 3_996])
 })
 
+test('in a large fleet no window is shorter than what the control plane asked for', () => {
+  expect([0, 3, 5, 6].map((n) => windowMs(n, 17_000))).toEqual([17_000, 17_000, 24_000, 24_000])
+  expect(windowMs(9, 60_000)).toBe(60_000)
+  expect(waitBeforeTry(0, 0.5, 17_000)).toBe(8_500)
+  // a failed try waits for the end of that window
+  const next = decideNext(end(), 0, 5_000, 0.5, 17_000)
+  expect(next).toEqual({ do: 'wait', waitMs: 12_000, n: 1, dial: 'in_window' })
+})
+
 test.each<[string, SessionEnd, number, number, ReturnType<typeof decideNext>]>([
   [
     'a failed try waits for its window',

@@ -11,6 +11,8 @@ export interface SessionEnd {
   /** Time in ACTIVE; 0 when it never got that far. */
   activeMs: number
   goodbye?: { reason: GoodbyeReason; reconnectAfterMs: number } | undefined
+  /** What the control plane named last; undefined before Welcome. */
+  spreadMs?: number | undefined
   /** This agent ended it to reconnect with a new certificate. */
   renewed?: boolean
 }
@@ -23,11 +25,13 @@ type Next =
 /** The service manager must not restart the daemon, because an operator has to act. */
 const EXIT_STOPPED = 78
 
-export const windowMs = (n: number): number =>
-  Math.min(SESSION.backoffMs * 2 ** Math.min(n, 32), SESSION.backoffCapMs)
+/** `spreadMs` is what the control plane asked for: in a large fleet no window is shorter. */
+export const windowMs = (n: number, spreadMs = 0): number =>
+  Math.max(spreadMs, Math.min(SESSION.backoffMs * 2 ** Math.min(n, 32), SESSION.backoffCapMs))
 
 /** The wait before a try inside window `n`; `random` is in [0, 1). */
-export const waitBeforeTry = (n: number, random: number): number => windowMs(n) * random
+export const waitBeforeTry = (n: number, random: number, spreadMs = 0): number =>
+  windowMs(n, spreadMs) * random
 
 /**
  * A session that did not outlive the next window counts as a failed try, so that a flapping agent does not dial faster.
@@ -43,6 +47,7 @@ export function decideNext(
   n: number,
   sinceWindowMs: number,
   random: number,
+  spreadMs = 0,
 ): Next {
   const { goodbye } = end
   if (end.renewed) return { do: 'wait', waitMs: 0, n, dial: 'at_once' }
@@ -61,6 +66,6 @@ export function decideNext(
     }
   }
   // a session that lived has used up its window; a failed try waits for the window's end
-  const rest = end.activeMs > 0 ? 0 : Math.max(0, windowMs(n) - sinceWindowMs)
+  const rest = end.activeMs > 0 ? 0 : Math.max(0, windowMs(n, spreadMs) - sinceWindowMs)
   return { do: 'wait', waitMs: rest, n: next, dial: 'in_window' }
 }

@@ -30,6 +30,7 @@ export class Link {
   #phase: LinkPhase = 'idle'
   #endpoint = ''
   #tries = 0
+  #spreadMs = 0
 
   constructor(options: LinkOptions) {
     this.#o = options
@@ -49,12 +50,15 @@ export class Link {
     let dial: 'at_once' | 'in_window' = 'at_once' // nothing has failed yet
     while (!this.#ending.signal.aborted) {
       const windowFrom = this.#o.clock.mono()
-      if (dial === 'in_window') await this.#sleep(waitBeforeTry(n, this.#o.clock.random()))
+      if (dial === 'in_window') {
+        await this.#sleep(waitBeforeTry(n, this.#o.clock.random(), this.#spreadMs))
+      }
       if (this.#ending.signal.aborted) return
       const end = await this.#tryOnce()
       if (this.#ending.signal.aborted) return
       const since = this.#o.clock.mono() - windowFrom
-      const next = decideNext(end, n, since, this.#o.clock.random())
+      this.#spreadMs = end.spreadMs ?? this.#spreadMs
+      const next = decideNext(end, n, since, this.#o.clock.random(), this.#spreadMs)
       if (next.do === 'stop') {
         this.#setPhase('stopped')
         const isRevoked = end.goodbye?.reason === GoodbyeReason.REVOKED

@@ -72,6 +72,22 @@ test('dial, Hello, Welcome, complete set, ACTIVE: in this order', () => {
   expect(state).toMatchObject({ phase: 'active', version: 5n, epoch: EPOCH, activeSince: 6 })
 })
 
+test('the end of a session carries the window that the control plane named last, bounded', () => {
+  const failed: [number, SessionEvent] = [9, { type: 'failed', message: 'reset' }]
+  const spreadOf = (events: [number, SessionEvent][], from?: SessionState) => {
+    const [last] = play([...events, failed], from).effects.slice(-1)
+    return last?.do === 'end' ? last.end.spreadMs : undefined
+  }
+  const beat = (ms: number): [number, SessionEvent] => [
+    5,
+    message({ case: 'heartbeatAck', value: { n: 1n, reconnectSpread: durationFromMs(ms) } }),
+  ]
+  expect(spreadOf([[1, CONNECTED]])).toBeUndefined()
+  expect(spreadOf([], active())).toBe(0)
+  expect(spreadOf([beat(17_000)], active())).toBe(17_000)
+  expect(spreadOf([beat(1e9)], active())).toBe(SESSION.reconnectSpreadMs)
+})
+
 test('to stop or forget an attempt its environment need not be known', () => {
   const orders = [Desired.STOPPED, Desired.FORGOTTEN]
   const assignments = orders.map((desired, n) => ({ ...item(n + 1), environmentId: 0, desired }))

@@ -33,6 +33,8 @@ export interface SessionState {
   heartbeatAt: number
   beats: bigint
   activeSince: number | undefined
+  /** The window for the next try when this session breaks; undefined before Welcome. */
+  spreadMs: number | undefined
   /** Version of the assignments in the journal. */
   version: bigint
   /** A complete set whose last message has not arrived. */
@@ -82,6 +84,7 @@ export const startSession = (version: bigint, now: number): SessionState => ({
   heartbeatAt: Number.POSITIVE_INFINITY,
   beats: 0n,
   activeSince: undefined,
+  spreadMs: undefined,
   version,
   collected: undefined,
   dropped: 0,
@@ -119,7 +122,7 @@ function end(s: SessionState, now: number, message: string, goodbye?: Goodbye): 
   }
   return {
     state: { ...s, phase: 'ended', collected: undefined },
-    effects: [{ do: 'end', end: { message, activeMs, goodbye: said } }],
+    effects: [{ do: 'end', end: { message, activeMs, goodbye: said, spreadMs: s.spreadMs } }],
   }
 }
 
@@ -171,7 +174,7 @@ function receive(s: SessionState, message: ServerMessage, now: number): Step {
       const heartbeatMs = interval(msg.value.nextInterval) ?? s.heartbeatMs
       const heartbeatAt = Math.min(s.heartbeatAt, now + heartbeatMs)
       return {
-        state: { ...s, heartbeatMs, heartbeatAt },
+        state: { ...s, heartbeatMs, heartbeatAt, spreadMs: spread(msg.value.reconnectSpread) },
         effects: [{ do: 'beaten', n: msg.value.n }],
       }
     }
@@ -211,6 +214,9 @@ const interval = (d: Duration | undefined): number | undefined => {
   return ms > 0 ? clamp(ms) : undefined
 }
 
+const spread = (d: Duration | undefined): number =>
+  Math.min(Math.max(0, d ? durationMs(d) : 0), SESSION.reconnectSpreadMs)
+
 /** Protocol versions that this build speaks. */
 export const PROTOCOL = { min: 1, max: 1 }
 
@@ -228,6 +234,7 @@ function welcome(s: SessionState, w: Welcome, epoch: bigint, now: number): Step 
       epoch,
       heartbeatMs,
       timeoutMs,
+      spreadMs: spread(w.reconnectSpread),
       // the first one is early: it brings what was found out since the start, such as the port of sshd
       heartbeatAt: now + Math.min(heartbeatMs, SESSION.firstHeartbeatMs),
     },

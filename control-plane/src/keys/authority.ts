@@ -3,7 +3,14 @@
 // the only function that turns a certificate into an agent's id. There are no revocation lists (a column of the agent
 // replaces them) and no intermediate authorities.
 import 'reflect-metadata' // before @peculiar/x509, which needs it to load
-import { createHash, createPrivateKey, createPublicKey, randomBytes, randomInt } from 'node:crypto'
+import {
+  createHash,
+  createPrivateKey,
+  createPublicKey,
+  randomBytes,
+  randomInt,
+  X509Certificate,
+} from 'node:crypto'
 import { isIP } from 'node:net'
 import type { PeerCertificate } from 'node:tls'
 import * as x509 from '@peculiar/x509'
@@ -20,8 +27,6 @@ type Key = Awaited<ReturnType<typeof crypto.subtle.importKey>>
 export const CONTROL_PLANE_NAME = 'berth-control-plane'
 
 const P256 = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' }
-const SAN_OID = '2.5.29.17'
-const USAGE_OID = '2.5.29.37'
 /** Ids of installations and agents: one label in lower case, so that the URI has a single spelling. */
 const ID = /^[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?$/
 const DNS_LABEL = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/
@@ -246,17 +251,15 @@ export async function issueProbeCertificate(authority: Authority, now: Date): Pr
   return { certificatePem: issued.certificatePem, keyPem: await toPem(keys.privateKey) }
 }
 
-function readAgentId(
-  certificate: x509.X509Certificate,
-  installationId: string,
-): string | undefined {
-  const [san, ...others] = certificate.getExtensions(SAN_OID)
-  if (!(san instanceof x509.SubjectAlternativeNameExtension) || others.length > 0) return undefined
-  const [name, ...more] = san.names.items
-  if (name?.type !== 'url' || more.length > 0) return undefined
-  const prefix = `spiffe://${installationId}/agent/`
-  const agentId = name.value.slice(prefix.length)
-  return name.value.startsWith(prefix) && ID.test(agentId) ? agentId : undefined
+const CLIENT_AUTH = '1.3.6.1.5.5.7.3.2'
+/** The DER of subjectAltName: node reads the first one, so there must be no second. */
+const SAN_OID = Buffer.from([0x06, 0x03, 0x55, 0x1d, 0x11])
+
+/** The text of the only name, which is a URI of ours; node quotes or joins with others what is anything else. */
+function readAgentId(names: string | undefined, installationId: string): string | undefined {
+  const prefix = `URI:spiffe://${installationId}/agent/`
+  const agentId = names?.startsWith(prefix) ? names.slice(prefix.length) : ''
+  return ID.test(agentId) ? agentId : undefined
 }
 
 /**
@@ -270,17 +273,21 @@ export function parseAgentIdentity(
   const der = from instanceof Uint8Array ? from : from.raw
   if (!der || !ID.test(installationId)) return undefined
   try {
-    const certificate = new x509.X509Certificate(new Uint8Array(der))
-    const usage = certificate.getExtension(USAGE_OID)
-    const isClient =
-      usage instanceof x509.ExtendedKeyUsageExtension &&
-      usage.usages.length === 1 &&
-      usage.usages[0] === x509.ExtendedKeyUsage.clientAuth
-    const agentId = readAgentId(certificate, installationId)
+    // node's own parser: every connection of a returning fleet pays for this
+    const certificate = new X509Certificate(der)
+    const usages = certificate.keyUsage ?? []
+    const isClient = usages.length === 1 && usages[0] === CLIENT_AUTH
+    const { raw } = certificate
+    const isSingle = raw.indexOf(SAN_OID) === raw.lastIndexOf(SAN_OID)
+    const names = isSingle ? certificate.subjectAltName : undefined
+    const agentId = readAgentId(names, installationId)
     if (!isClient || agentId === undefined) return undefined
-    const fingerprint = sha256(certificate.rawData).toString('hex')
-    const issuedAt = new Date(certificate.notBefore.getTime() + ENROLMENT.backdateMs)
-    return { agentId, fingerprint, issuedAt, notAfter: certificate.notAfter }
+    return {
+      agentId,
+      fingerprint: createHash('sha256').update(raw).digest('hex'),
+      issuedAt: new Date(Date.parse(certificate.validFrom) + ENROLMENT.backdateMs),
+      notAfter: new Date(Date.parse(certificate.validTo)),
+    }
   } catch {
     return undefined // not a certificate at all
   }

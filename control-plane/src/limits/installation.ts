@@ -67,6 +67,14 @@ export const MIGRATIONS = {
   otherStartMs: 10 * MINUTE,
 } as const
 
+/** Heartbeats of many agents are written together. */
+export const HEARTBEATS = {
+  /** They wait for each other this long at most; a heartbeat is due in ten seconds or more. */
+  togetherMs: 500,
+  /** Of one statement. */
+  together: 200,
+} as const
+
 /** After a database was restored from a backup. */
 export const RESTORE = {
   /** Retry interval of a server that joined after the backup; a user must let it join again. */

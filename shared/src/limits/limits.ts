@@ -28,12 +28,24 @@ export const SESSION = {
   backoffResetMs: 60 * SECOND,
   supersededBackoffMs: 60 * SECOND,
   unsupportedBackoffMs: 10 * MINUTE,
-  pendingHandshakes: 64,
+  /** Under way at once: they share one processor with everything else, and more only delay each other. */
+  handshakesAtOnce: 16,
+  /** A slower one waits for the network, not for us, so the next one begins. */
+  handshakeTurnMs: SECOND,
+  /** Connections without a first byte: a returning fleet connects faster than it is read. Silent clients end here. */
+  pendingHandshakes: 1_024,
+  /** Hellos that are applied to the rows at once; the other connections to the database serve people. */
+  openingsAtOnce: 4,
+  /** A turn that would come later is refused now: agents wait 10 s for a connection, and again for Welcome. */
+  admissionMs: 7 * SECOND,
   /** 5,000 agents with two connections each, and spare ones for reconnects. */
   connections: 20_000,
   /** One log line per kind of failed handshake in this time, so that scanners do not fill the disk. */
   handshakeLogMs: MINUTE,
+  /** New sessions that a control plane admits at least; more are admitted if it is faster. */
   sessionsPerSecond: 50,
+  /** Longest window over which agents spread their return. */
+  reconnectSpreadMs: MINUTE,
   drainMs: 5 * SECOND,
   /** After an event-loop lag this long, no session is judged. */
   lagMs: 5 * SECOND,

@@ -72,6 +72,7 @@ export async function addMetrics(db: Db, report: UsageReport): Promise<number | 
         at: row.at,
         use: { cpuPermille, memoryBytes },
       }))
+  if (uses.length + requests.length === 0) return until
   const own = new Set((await listServerEnvironments(db, row.serverId)).map(({ id }) => id))
   const measured = [...uses, ...requests].filter(({ environmentId }) => own.has(environmentId))
   if (measured.length > 0) {

@@ -10,12 +10,12 @@ import {
   listServerUsage,
   listUsagePoints,
   putServerUsage,
-  putUsagePoint,
+  putUsagePoints,
   type ServerUsage,
   type UsagePoint,
 } from '../../store/servers/usage.ts'
 import { loadVisibleServer, readableOrganizations } from '../core/access.ts'
-import { change } from '../core/transaction.ts'
+import type { Change } from '../core/change.ts'
 import { addMetrics } from '../environments/metrics.ts'
 
 const SKEW_MS = 5 * 60_000
@@ -28,14 +28,16 @@ function momentOf(usage: HostUsage, now: number): number {
 
 const bytes = (n: bigint): number => Number(n > 2n ** 53n - 1n ? 0n : n)
 
-export async function recordUsage(
-  ctx: Context,
-  serverId: number,
-  usage: HostUsage,
-  health: { dockerOk: boolean; proxyOk: boolean },
-): Promise<void> {
-  const now = ctx.clock.now()
-  const row: ServerUsage = {
+/** What one server reported of itself in a heartbeat. */
+export interface Report {
+  serverId: number
+  usage: HostUsage
+  dockerOk: boolean
+  proxyOk: boolean
+}
+
+function toRow({ serverId, usage, ...health }: Report, now: number): ServerUsage {
+  return {
     serverId,
     at: momentOf(usage, now),
     cpuPermille: Math.min(usage.cpuPermille, 1_000),
@@ -59,13 +61,25 @@ export async function recordUsage(
     })),
     requestsUntil: null,
   }
-  await change(ctx, async ({ db }) => {
-    const before = (await listServerUsage(db, [serverId])).get(serverId)
-    const requestsUntil = await addMetrics(db, { usage, row, before, now })
-    await putServerUsage(db, { ...row, requestsUntil })
-    await putUsagePoint(db, 'minute', row)
-    await putUsagePoint(db, 'hour', row)
-  })
+}
+
+/** Records the reports of different servers together. */
+export async function recordUsage(
+  { db, now }: Pick<Change, 'db' | 'now'>,
+  reports: readonly Report[],
+): Promise<void> {
+  const ids = reports.map(({ serverId }) => serverId)
+  const known = await listServerUsage(db, ids)
+  const rows: ServerUsage[] = []
+  for (const report of reports) {
+    const row = toRow(report, now)
+    const before = known.get(row.serverId)
+    const requestsUntil = await addMetrics(db, { usage: report.usage, row, before, now })
+    rows.push({ ...row, requestsUntil })
+  }
+  await putServerUsage(db, rows)
+  await putUsagePoints(db, 'minute', rows)
+  await putUsagePoints(db, 'hour', rows)
 }
 
 const USAGE_SPANS = ['hour', 'day', 'month'] as const

@@ -315,18 +315,11 @@ export async function loseAttempt(
   await endRemovalTask(ctx, c, task, { status: 'failed', message })
 }
 
-/** Records a sign of life and checks that this session is still the newest. */
-export const touchSession = (
-  ctx: Context,
-  agentId: string,
-  epoch: number,
-  change: { draining?: boolean; diskFreeBytes?: number } = {},
-): Promise<boolean> =>
-  updateUnderEpoch(ctx.db, agentId, epoch, {
-    lastSeenAt: ctx.clock.now(),
-    ...(change.diskFreeBytes === undefined ? {} : { diskFreeBytes: change.diskFreeBytes }),
-    ...(change.draining ? { drainingAt: ctx.clock.now() } : {}),
-  })
+/** The agent is being stopped and takes no new attempts. */
+export const markDraining = (ctx: Context, agentId: string, epoch: number): Promise<boolean> => {
+  const now = ctx.clock.now()
+  return updateUnderEpoch(ctx.db, agentId, epoch, { lastSeenAt: now, drainingAt: now })
+}
 
 /** The stream ended. Live attempts continue; people see since when they have not been heard of. */
 export async function closeSession(ctx: Context, agentId: string, epoch: number): Promise<void> {

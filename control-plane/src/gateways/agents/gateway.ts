@@ -21,15 +21,18 @@ import { type ServerDuplexStream, status as Status } from '@grpc/grpc-js'
 import { type RefusedUpload, receiveTransfer } from '../../agents/transfers.ts'
 import { claimHosts } from '../../app/environments/hostname-claims.ts'
 import { renewAgentCertificate } from '../../app/servers/enrolment.ts'
+import { Heartbeats } from '../../app/servers/heartbeats.ts'
 import { signSshHostKey } from '../../app/ssh/host-keys.ts'
 import type { Context } from '../../context.ts'
 import { issueServerCertificate } from '../../keys/authority.ts'
 import { REPLICAS } from '../../limits/installation.ts'
 import { listAgentWakes } from '../../store/installation/replicas.ts'
+import { Admission } from './admission.ts'
 import { openFileLines } from './bulk-transfers.ts'
 import { type AgentHandlers, agentIdentity, openListener } from './listener.ts'
 import { LogIntake } from './log-intake.ts'
 import { openLogStream } from './log-stream.ts'
+import { reconnectSpreadMs } from './policy.ts'
 import { AgentSession, type Gateway, type SessionIdentity } from './session.ts'
 import { sendRelease } from './updates.ts'
 
@@ -53,8 +56,13 @@ export async function openAgentGateway(ctx: Context): Promise<AgentGateway> {
   const unclosed = new Map<string, AgentSession>() // one per agent: only the newest session owns the rows
   const intake = new LogIntake(ctx)
   const admission = new Admission()
+  const heartbeats = Heartbeats.of(ctx)
+  const replicas = countReplicas(ctx)
   const gateway: Gateway = {
     agentCount: () => sessions.size,
+    spreadMs: () => reconnectSpreadMs(sessions.size, replicas.count()),
+    beat: (beat) => heartbeats.note(beat),
+    admit: (session) => admission.enter(session.agentId),
     closed: (session) => {
       if (sessions.get(session.agentId) === session) sessions.delete(session.agentId)
     },
@@ -66,7 +74,7 @@ export async function openAgentGateway(ctx: Context): Promise<AgentGateway> {
     },
   }
 
-  const handlers = makeHandlers(ctx, gateway, intake, sessions, admission)
+  const handlers = makeHandlers(ctx, gateway, intake, sessions)
   const names = ctx.agentEndpoints.map((endpoint) => endpoint.replace(/:\d+$/, ''))
   const server = await issueServerCertificate(ctx.authority, {
     names: names.map((name) => name.replace(/^\[|\]$/g, '')),
@@ -103,27 +111,13 @@ export async function openAgentGateway(ctx: Context): Promise<AgentGateway> {
     moveAll,
     async close() {
       stopTicking()
+      replicas.stop()
       await stopWakes()
       moveAll('The control plane is stopping.')
       await listener.close(SESSION.drainMs)
+      await heartbeats.close()
       await intake.close()
     },
-  }
-}
-
-/** Limits new sessions per second; the others are asked to come back. */
-class Admission {
-  #second = 0
-  #count = 0
-
-  admit(): boolean {
-    const second = Math.floor(performance.now() / 1_000)
-    if (second !== this.#second) {
-      this.#second = second
-      this.#count = 0
-    }
-    this.#count += 1
-    return this.#count <= SESSION.sessionsPerSecond
   }
 }
 
@@ -145,6 +139,18 @@ function startTicking(sessions: () => Iterable<AgentSession>, endRows: () => voi
     clearInterval(timer)
     delay.disable()
   }
+}
+
+/** How many control planes share the agents now; those that are stopped on purpose hand theirs over. */
+function countReplicas(ctx: Context): { count: () => number; stop: () => void } {
+  let count = 1
+  const read = async (): Promise<void> => {
+    count = Math.max(1, (await ctx.replicas.listLive()).length)
+  }
+  const timer = setInterval(() => {
+    read().catch((error: unknown) => ctx.log.warn({ err: error }, 'replicas could not be counted'))
+  }, REPLICAS.leaseMs)
+  return { count: () => count, stop: () => clearInterval(timer) }
 }
 
 /** Wakes the sessions whose hint was lost on its way from another replica: their wake-ups are also rows. */
@@ -177,7 +183,6 @@ function makeHandlers(
   gateway: Gateway,
   intake: LogIntake,
   sessions: Map<string, AgentSession>,
-  admission: Admission,
 ): AgentHandlers {
   const identify = (call: Parameters<typeof agentIdentity>[0]): SessionIdentity | undefined => {
     const identity = agentIdentity(call, ctx.installationId)
@@ -193,7 +198,7 @@ function makeHandlers(
         refuse(call, UNKNOWN_AGENT.code, UNKNOWN_AGENT.details)
         return
       }
-      attach(call, new AgentSession(ctx, identity, wrap(call), gateway), admission)
+      attach(call, new AgentSession(ctx, identity, wrap(call), gateway))
     },
     streamLogs(call) {
       call.on('error', () => {})
@@ -352,9 +357,9 @@ const wrap = (call: Stream) => ({
   end: () => call.end(),
 })
 
-function attach(call: Stream, session: AgentSession, admission: Admission): void {
+function attach(call: Stream, session: AgentSession): void {
   const helloTimer = setTimeout(() => {
-    if (!session.isActive) session.goodbye(GoodbyeReason.PROTOCOL_ERROR, 'no Hello in time')
+    if (!session.hasHello) session.goodbye(GoodbyeReason.PROTOCOL_ERROR, 'no Hello in time')
   }, SESSION.helloMs)
   const finish = (): void => {
     clearTimeout(helloTimer)
@@ -364,11 +369,5 @@ function attach(call: Stream, session: AgentSession, admission: Admission): void
   call.on('cancelled', finish)
   call.on('close', finish)
   call.on('error', finish)
-  if (!admission.admit()) {
-    const after = 5_000 + Math.random() * 55_000
-    session.goodbye(GoodbyeReason.OVERLOADED, 'Too many agents at once; come back.', after)
-    finish()
-    return
-  }
   call.on('data', (message: AgentMessage) => session.receive(message))
 }

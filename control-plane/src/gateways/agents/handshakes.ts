@@ -1,10 +1,11 @@
-// Handles connections of the agents' listener until the TLS handshake ends. It limits concurrent handshakes, so that a
-// thousand returning agents wait in their own back-off and not in this process, and logs each failure in words an
-// operator can act on. TLS checks the certificate; this file does not judge who connects.
+// Handles connections of the agents' listener until the TLS handshake ends. A handshake costs milliseconds of the one
+// processor, a waiting socket nearly nothing: when a fleet returns, connections wait here for their turn, in order. Logs
+// each failure in words an operator can act on. TLS checks the certificate; this file does not judge who connects.
 import type { Http2SecureServer } from 'node:http2'
 import type { Socket } from 'node:net'
 import type { TLSSocket } from 'node:tls'
 import { SESSION } from '@berth/shared'
+import { WaitingLine } from './waiting-line.ts'
 
 export interface Log {
   info(fields: object, message: string): void
@@ -61,21 +62,40 @@ export function describeHandshakeFailure(
   return { kind, message }
 }
 
+export interface HandshakeLimits {
+  /** Under way at once. */
+  width: number
+  /** Without a first byte, or slow. */
+  limit: number
+}
+
+const LIMITS = { width: SESSION.handshakesAtOnce, limit: SESSION.pendingHandshakes }
+/** Just before the agent's own deadline for a connection. */
+const GIVEN_UP_MS = SESSION.dialMs - 500
+
+interface Pending {
+  socket: Socket
+  /** Ends its turn, or leaves the line. */
+  done: () => void
+}
+
 export class Handshakes {
   readonly #log: Log
   readonly #limit: number
-  readonly #pending = new Map<string, Socket>()
+  readonly #line: WaitingLine
+  readonly #pending = new Map<string, Pending>()
   readonly #secured = new Set<TLSSocket>()
   readonly #addresses = new WeakMap<Socket, string>()
   /** Kinds logged recently, with the number of repetitions. Bounded by the kinds above. */
   readonly #quiet = new Map<string, number>()
 
-  constructor(log: Log, limit: number = SESSION.pendingHandshakes) {
+  constructor(log: Log, { width, limit }: HandshakeLimits = LIMITS) {
     this.#log = log
     this.#limit = limit
+    this.#line = new WaitingLine({ width, patienceMs: SESSION.admissionMs })
   }
 
-  /** Number of handshakes in progress. */
+  /** Connections whose handshake is under way or has not begun. */
   get pending(): number {
     return this.#pending.size
   }
@@ -84,10 +104,12 @@ export class Handshakes {
     const accept = server.listeners('connection')
     server.removeAllListeners('connection')
     server.on('connection', (socket: Socket) => {
-      if (!this.#admit(socket)) return
-      for (const listener of accept) listener.call(server, socket)
+      this.#admit(socket, () => {
+        for (const listener of accept) listener.call(server, socket)
+      })
     })
     server.on('secureConnection', (socket: TLSSocket) => {
+      this.#pending.get(nameOf(socket))?.done()
       this.#pending.delete(nameOf(socket))
       this.#secured.add(socket)
       socket.once('close', () => this.#secured.delete(socket))
@@ -100,7 +122,7 @@ export class Handshakes {
 
   /** Cuts handshakes in progress, so that a shutdown does not wait for unknown clients. */
   cutPending(): void {
-    for (const socket of this.#pending.values()) socket.destroy()
+    for (const { socket } of [...this.#pending.values()]) socket.destroy()
   }
 
   /** Cuts every connection, because HTTP/2 would wait for the other end to hang up first. */
@@ -109,23 +131,59 @@ export class Handshakes {
     for (const socket of this.#secured) socket.destroy()
   }
 
-  #admit(socket: Socket): boolean {
-    if (this.#pending.size >= this.#limit) {
-      this.#report(
-        { kind: 'too_many', message: `${this.#limit} handshakes are under way already` },
-        socket.remoteAddress,
-      )
-      socket.destroy()
-      return false
+  /** A connection joins the line when its first bytes are here, so that silent ones never have a turn. */
+  #admit(socket: Socket, shakeHands: () => void): void {
+    if (this.#pending.size - this.#line.waiting >= this.#limit) {
+      this.#refuse(socket, `${this.#limit} handshakes are under way already`)
+      return
     }
     const name = nameOf(socket)
-    this.#pending.set(name, socket)
+    const pending: Pending = { socket, done: () => {} }
+    this.#pending.set(name, pending)
     this.#addresses.set(socket, socket.remoteAddress ?? 'unknown')
+    socket.setTimeout(SESSION.dialMs, () => {
+      this.#report(describeHandshakeFailure('ERR_TLS_HANDSHAKE_TIMEOUT'), socket.remoteAddress)
+      socket.destroy()
+    })
+    socket.on('error', () => {}) // TLS does not listen yet
     // also after a failed handshake, because TLS closes the socket below it
     socket.once('close', () => {
-      if (this.#pending.get(name) === socket) this.#pending.delete(name)
+      pending.done()
+      if (this.#pending.get(name) === pending) this.#pending.delete(name)
     })
-    return true
+    socket.once('readable', () => this.#queue(pending, shakeHands))
+  }
+
+  #queue(pending: Pending, shakeHands: () => void): void {
+    const { socket } = pending
+    if (socket.readableLength === 0) {
+      socket.destroy() // it hung up
+      return
+    }
+    const queuedAt = performance.now()
+    const entered = this.#line.enter((end) => {
+      // a client that gave up may look connected while nothing reads from it
+      if (socket.destroyed || performance.now() - queuedAt > GIVEN_UP_MS) {
+        socket.destroy()
+        end()
+        return
+      }
+      const timer = setTimeout(end, SESSION.handshakeTurnMs).unref()
+      pending.done = () => {
+        clearTimeout(timer)
+        end()
+      }
+      socket.setTimeout(0)
+      shakeHands()
+    })
+    if (entered.kind === 'refused') {
+      this.#refuse(socket, 'more connections wait for a handshake than have a turn in time')
+    } else if (entered.isWaiting) pending.done = entered.leave
+  }
+
+  #refuse(socket: Socket, message: string): void {
+    this.#report({ kind: 'too_many', message }, socket.remoteAddress)
+    socket.destroy()
   }
 
   /** TLS forgets the address of a socket it closed, so it was recorded on arrival. */

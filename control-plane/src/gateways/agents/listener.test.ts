@@ -111,13 +111,17 @@ const refusal = (pair?: KeyPair) =>
     (e: ServiceError) => e,
   )
 
-function openTls(pair: KeyPair, more: { maxVersion?: SecureVersion; session?: Buffer } = {}) {
+function openTls(
+  pair: KeyPair,
+  more: { maxVersion?: SecureVersion; session?: Buffer } = {},
+  port = listener.port,
+) {
   const { certificatePem: cert, keyPem: key } = pair
   const ca = authority.certificatePem
   const ALPNProtocols = ['h2']
   return connectTls({
     host: '127.0.0.1',
-    port: listener.port,
+    port,
     cert,
     key,
     ca,
@@ -274,32 +278,46 @@ describe('the connection', () => {
 
 describe('handshakes under way', () => {
   test('have a bound: one more is closed at once, and room is given back', async () => {
+    const limit = 16
+    const handshakeLimits = { width: 2, limit }
+    const settings = { host: '127.0.0.1', port: 0, authority, server: own, handlers, log }
+    const { port, forceClose } = await openListener({ ...settings, handshakeLimits })
     const silent: Socket[] = []
-    for (let n = 0; n < SESSION.pendingHandshakes; n++) {
-      const socket = connectTcp(listener.port, '127.0.0.1')
+    for (let n = 0; n < limit; n++) {
+      const socket = connectTcp(port, '127.0.0.1')
       socket.on('error', () => {})
       silent.push(socket)
       await new Promise((resolve) => socket.once('connect', resolve))
     }
-    await ended(connectTcp(listener.port, '127.0.0.1'))
-    await ended(openTls(agent))
+    await ended(connectTcp(port, '127.0.0.1'))
+    await ended(openTls(agent, {}, port))
     expect(silent.filter((socket) => socket.destroyed)).toEqual([])
     expect(lines.filter(({ kind }) => kind === 'too_many')).toHaveLength(1)
     silent[0]?.destroy()
-    await until(async () => (await callAs(agent).catch(() => '')) !== '')
+    await until(async () => (await callAs(agent, port).catch(() => '')) !== '')
     for (const socket of silent) socket.destroy()
     // finished handshakes do not count: far more connections than the limit, all open together
     const many: TLSSocket[] = []
-    await until(async () => (await callAs(agent).catch(() => '')) !== '')
-    for (let n = 0; n < SESSION.pendingHandshakes + 10; n++) {
-      const socket = openTls(agent)
+    await until(async () => (await callAs(agent, port).catch(() => '')) !== '')
+    for (let n = 0; n < limit + 10; n++) {
+      const socket = openTls(agent, {}, port)
       many.push(socket)
       await new Promise((resolve, reject) =>
         socket.once('secureConnect', resolve).once('error', reject),
       )
     }
-    await callAs(agent)
+    await callAs(agent, port)
     for (const socket of many) socket.destroy()
+    await forceClose()
+  })
+
+  test('wait for their turn: none of many that come together is refused', async () => {
+    const opened = Array.from({ length: 5 * SESSION.handshakesAtOnce }, () => openTls(agent))
+    await Promise.all(
+      opened.map((socket) => new Promise((resolve) => socket.once('secureConnect', resolve))),
+    )
+    expect(lines).toEqual([])
+    for (const socket of opened) socket.destroy()
   })
 
   test('that fail are logged once for each kind, however many there are', async () => {

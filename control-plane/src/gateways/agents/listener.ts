@@ -26,7 +26,7 @@ import {
   type KeyPair,
   parseAgentIdentity,
 } from '../../keys/authority.ts'
-import { Handshakes, type Log } from './handshakes.ts'
+import { type HandshakeLimits, Handshakes, type Log } from './handshakes.ts'
 import { bindWithHook, checkWindows } from './http2-windows.ts'
 
 /** One function for each call; requests of `streamLogs` stay bytes (log-codec.ts reads them). */
@@ -49,6 +49,7 @@ interface ListenerSettings {
   /** Receives bulk transfers; if absent, there are none. */
   fileLine?: (socket: TLSSocket) => void
   log: Log
+  handshakeLimits?: HandshakeLimits
 }
 
 export interface Listener {
@@ -123,7 +124,7 @@ export async function openListener(settings: ListenerSettings): Promise<Listener
   const server = new Server(OPTIONS)
   const handlers = settings.handlers as unknown as UntypedServiceImplementation
   server.addService(serviceDefinition(AgentService, 'streamLogs'), handlers)
-  const handshakes = new Handshakes(settings.log)
+  const handshakes = new Handshakes(settings.log, settings.handshakeLimits)
   const open: { server: Http2SecureServer; closed: Promise<void> }[] = []
   const hook = {
     options: { ...TLS, handshakeTimeout: SESSION.dialMs, ...(fileLine ? { ALPNCallback } : {}) },

@@ -11,6 +11,16 @@ export function heartbeatMs(agents: number, random = Math.random()): number {
   return Math.round(clamped * (0.9 + 0.2 * random))
 }
 
+/**
+ * The time that the other replicas need to admit all agents of this one; alone, this control plane after its restart.
+ * A few agents come back at once.
+ */
+export function reconnectSpreadMs(agents: number, replicas = 1): number {
+  const perSecond = SESSION.sessionsPerSecond * Math.max(1, replicas - 1)
+  const wanted = Math.min(Math.round((agents / perSecond) * 1_000), SESSION.reconnectSpreadMs)
+  return wanted > SESSION.backoffMs ? wanted : 0
+}
+
 export const logPolicy = (): LogPolicy =>
   create(LogPolicySchema, {
     maxChunkBytes: LOGS.chunkBytes,

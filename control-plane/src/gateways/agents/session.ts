@@ -5,6 +5,7 @@ import {
   type AgentMessage,
   GoodbyeReason,
   GoodbyeSchema,
+  type Heartbeat,
   type Hello,
   type ServerMessage,
   ServerMessageSchema,
@@ -23,16 +24,17 @@ import { dispatchTasks } from '../../app/deployments/dispatching.ts'
 import { completeLog } from '../../app/deployments/logs.ts'
 import { applyEvents } from '../../app/deployments/reports.ts'
 import { applyObserved } from '../../app/environments/observations.ts'
-import { recordUsage } from '../../app/servers/facts.ts'
+import type { Beat } from '../../app/servers/heartbeats.ts'
 import {
   type Certified,
   closeSession,
+  markDraining,
   openSession,
-  touchSession,
 } from '../../app/servers/sessions.ts'
 import type { Context } from '../../context.ts'
 import { ClockOffset } from '../../domain/deployments/agent-clock.ts'
 import { type Agent, findAgent } from '../../store/servers/agents.ts'
+import type { Admitted } from './admission.ts'
 import { DesiredState } from './desired.ts'
 import { EdgeState } from './edge.ts'
 import { heartbeatMs, logPolicy } from './policy.ts'
@@ -61,6 +63,12 @@ export type SessionIdentity = Certified
 /** What a session reports to the gateway. */
 export interface Gateway {
   agentCount(): number
+  /** Over how long the agents spread their return when this control plane dies. */
+  spreadMs(): number
+  /** Resolves when it is this session's turn to open. */
+  admit(session: AgentSession): Promise<Admitted>
+  /** Resolves when the heartbeat is stored; false if the session is over. */
+  beat(beat: Beat): Promise<boolean>
   /** It has the rows now; a former session of the agent ends. */
   opened(session: AgentSession): void
   closed(session: AgentSession): void
@@ -85,6 +93,8 @@ export class AgentSession {
   #draining = false
   #paused = false
   #hasLogStream = false
+  hasHello = false
+  #beating: Promise<void> | undefined
   readonly #desired: DesiredState
   readonly #edge: EdgeState
   readonly #settings: ServerSettingsState
@@ -188,26 +198,11 @@ export class AgentSession {
     switch (msg.case) {
       case 'hello':
         throw new ProtocolError('a second Hello')
-      case 'heartbeat': {
+      case 'heartbeat':
         this.#noteTime(msg.value.agentTime)
-        const diskFreeBytes = Number(msg.value.diskFreeBytes)
-        const reported = { diskFreeBytes }
-        if (!(await touchSession(this.#ctx, this.agentId, this.epoch, reported))) return this.over()
-        if (msg.value.usage)
-          await recordUsage(this.#ctx, this.#serverId, msg.value.usage, msg.value)
-        const nextInterval = durationFromMs(heartbeatMs(this.#gateway.agentCount()))
-        const serverTime = timestampFromMs(this.#ctx.clock.now())
-        this.send({
-          case: 'heartbeatAck',
-          value: {
-            $typeName: 'berth.agent.v1.HeartbeatAck',
-            n: msg.value.n,
-            nextInterval,
-            serverTime,
-          },
-        })
+        await this.#beating // one at a time; other messages do not wait for it
+        this.#beating = this.#beat(msg.value).catch((error: unknown) => this.#fail(error))
         return
-      }
       case 'events': {
         const applied = await applyEvents(this.#ctx, this, msg.value.events)
         if (applied.kind === 'superseded') return this.over()
@@ -233,7 +228,7 @@ export class AgentSession {
       case 'trustApplied':
         return this.#trust.confirm(msg.value)
       case 'draining':
-        await touchSession(this.#ctx, this.agentId, this.epoch, { draining: true })
+        await markDraining(this.#ctx, this.agentId, this.epoch)
         return
       case 'goodbye':
         this.close()
@@ -245,6 +240,25 @@ export class AgentSession {
     }
   }
 
+  async #beat(heartbeat: Heartbeat): Promise<void> {
+    const { agentId, epoch } = this
+    const { dockerOk, proxyOk, usage } = heartbeat
+    const diskFreeBytes = Number(heartbeat.diskFreeBytes)
+    const facts = { serverId: this.#serverId, diskFreeBytes, dockerOk, proxyOk, usage }
+    if (!(await this.#gateway.beat({ agentId, epoch, ...facts }))) return this.over()
+    const agents = this.#gateway.agentCount()
+    this.send({
+      case: 'heartbeatAck',
+      value: {
+        $typeName: 'berth.agent.v1.HeartbeatAck',
+        n: heartbeat.n,
+        nextInterval: durationFromMs(heartbeatMs(agents)),
+        serverTime: timestampFromMs(this.#ctx.clock.now()),
+        reconnectSpread: durationFromMs(this.#gateway.spreadMs()),
+      },
+    })
+  }
+
   async #open(hello: Hello): Promise<void> {
     if (hello.protocolMin > PROTOCOL || hello.protocolMax < PROTOCOL) {
       const message = `This control plane speaks protocol ${PROTOCOL}. Update the agent.`
@@ -252,6 +266,21 @@ export class AgentSession {
       return
     }
     this.#noteTime(hello.agentTime)
+    this.hasHello = true
+    const turn = await this.#gateway.admit(this)
+    if (turn.kind === 'later') {
+      const message = 'Too many agents at once; come back.'
+      this.goodbye(GoodbyeReason.OVERLOADED, message, turn.againMs)
+      return
+    }
+    try {
+      if (!this.#isClosed()) await this.#openInTurn(hello)
+    } finally {
+      turn.end()
+    }
+  }
+
+  async #openInTurn(hello: Hello): Promise<void> {
     const opened = await openSession(this.#ctx, this.identity, hello)
     if (opened.kind === 'turned_away') {
       this.goodbye(opened.reason, opened.message, opened.againAfterMs)
@@ -283,6 +312,7 @@ export class AgentSession {
         ackedEventSeq: BigInt(opened.ackedEventSeq),
         logPolicy: logPolicy(),
         renewAt: timestampFromMs(opened.renewAt),
+        reconnectSpread: durationFromMs(this.#gateway.spreadMs()),
       }),
     })
     await this.#trust.sendFirst(Number(hello.trustGeneration))

@@ -11,7 +11,7 @@ import { openEngine } from '../../../../test/fixtures/platform/engines.ts'
 import { uuidv7 } from '../../identity/uuid.ts'
 import { type OpenDatabase, openPostgres } from '../engine/database.ts'
 import { MIGRATION_NAMES } from '../engine/migrations.ts'
-import { createPostgresTarget, setAsidePostgres } from '../transfer/postgres-tables.ts'
+import { createPostgresTarget, whileSetAside } from '../transfer/postgres-tables.ts'
 import { findAttempt, insertAttempt } from './attempts.ts'
 import { BlockWriter, LogBlocks } from './log-blocks.ts'
 import { LogFiles } from './log-files.ts'
@@ -268,10 +268,12 @@ describe.skipIf(missing('postgres'))('log blocks', () => {
     const writer = new BlockWriter(false)
     const end = writer.append(START, region([{ text: 'kept\n' }]))
     await blocks.write([step(id, START, end, writer)])
-    await setAsidePostgres(url)
-    expect(await collect(blocks.read(id, 0, end.bytes))).toBe('kept\n')
-    const target = await createPostgresTarget(url, MIGRATION_NAMES)
-    await target.commit()
+    const isDone = await whileSetAside(url, async () => {
+      expect(await collect(blocks.read(id, 0, end.bytes))).toBe('kept\n')
+      const target = await createPostgresTarget(url, MIGRATION_NAMES, { isHeld: true })
+      await target.commit()
+    })
+    expect(isDone).toBe(true)
     expect(await findAttempt(opened.db, id)).toBeUndefined()
     expect(await collect(blocks.read(id, 0, end.bytes))).toBe('kept\n')
   })

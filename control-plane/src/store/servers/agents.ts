@@ -1,6 +1,6 @@
 // Stores agents, their certificates and their sessions. Every write on behalf of a session is conditional on its epoch,
 // so a superseded session changes nothing.
-import type { Insertable, Selectable, Updateable } from 'kysely'
+import { type Insertable, type Selectable, sql, type Updateable } from 'kysely'
 import { runCompiled } from '../engine/compiled.ts'
 import type { Db } from '../engine/db.ts'
 import type { AgentCertificatesTable, AgentsTable } from '../schema.ts'
@@ -178,6 +178,26 @@ export async function updateUnderEpoch(
     .where('sessionId', 'is not', null)
     .executeTakeFirst()
   return result.numUpdatedRows > 0n
+}
+
+/** Signs of life of many sessions in one statement. Returns the agents whose session is still the one that it names. */
+export async function touchSessions(
+  db: Db,
+  beats: readonly { agentId: string; epoch: number; diskFreeBytes: number }[],
+  now: number,
+): Promise<Set<string>> {
+  if (beats.length === 0) return new Set()
+  const rows = beats.map(
+    ({ agentId, epoch, diskFreeBytes }) =>
+      sql`(cast(${agentId} as text), cast(${epoch} as bigint), cast(${diskFreeBytes} as bigint))`,
+  )
+  const { rows: touched } = await sql<{ id: string }>`
+    with beats(id, epoch, disk_free_bytes) as (values ${sql.join(rows)})
+    update agents set last_seen_at = ${now}, disk_free_bytes = beats.disk_free_bytes
+    from beats where agents.id = beats.id and agents.session_epoch = beats.epoch
+      and agents.session_id is not null
+    returning agents.id as id`.execute(db)
+  return new Set(touched.map(({ id }) => id))
 }
 
 export async function insertAgentCertificate(

@@ -23,57 +23,79 @@ export type UsagePoint = Pick<
   'at' | 'cpuPermille' | 'memoryUsedBytes' | 'diskUsedBytes'
 >
 
+/** Of one statement; databases bound the number of values in it. */
+const ROWS = 200
+
 const SPANS = {
   minute: { ms: 60_000, slots: USAGE.minutes },
   hour: { ms: 3_600_000, slots: USAGE.hours },
 } as const
 type Span = keyof typeof SPANS
 
-export async function putServerUsage(db: Db, usage: ServerUsage): Promise<void> {
-  const { serverId, ...rest } = usage
-  const row = { ...rest, environments: JSON.stringify(usage.environments) }
-  await db
-    .insertInto('serverUsage')
-    .values({ serverId, ...row })
-    .onConflict((c) => c.column('serverId').doUpdateSet(row))
-    .execute()
+/** The reports are of different servers. */
+export async function putServerUsage(db: Db, usages: readonly ServerUsage[]): Promise<void> {
+  const rows = usages.map((usage) => ({
+    ...usage,
+    environments: JSON.stringify(usage.environments),
+  }))
+  for (let from = 0; from < rows.length; from += ROWS) {
+    await db
+      .insertInto('serverUsage')
+      .values(rows.slice(from, from + ROWS))
+      .onConflict((c) =>
+        c.column('serverId').doUpdateSet((e) => ({
+          at: e.ref('excluded.at'),
+          cpuPermille: e.ref('excluded.cpuPermille'),
+          memoryUsedBytes: e.ref('excluded.memoryUsedBytes'),
+          memoryBytes: e.ref('excluded.memoryBytes'),
+          diskUsedBytes: e.ref('excluded.diskUsedBytes'),
+          diskBytes: e.ref('excluded.diskBytes'),
+          loadHundredths: e.ref('excluded.loadHundredths'),
+          dockerOk: e.ref('excluded.dockerOk'),
+          proxyOk: e.ref('excluded.proxyOk'),
+          environments: e.ref('excluded.environments'),
+          requestsUntil: e.ref('excluded.requestsUntil'),
+        })),
+      )
+      .execute()
+  }
 }
 
 /**
- * Writes to the slot of the report's time: averages with earlier samples of that slot, or overwrites the previous
- * round.
+ * Writes to the slot of each report's time: averages with earlier samples of that slot, or overwrites the previous
+ * round. The reports are of different servers.
  */
-export async function putUsagePoint(db: Db, span: Span, usage: ServerUsage): Promise<void> {
+export async function putUsagePoints(
+  db: Db,
+  span: Span,
+  usages: readonly ServerUsage[],
+): Promise<void> {
   const { ms, slots } = SPANS[span]
-  const number = Math.floor(usage.at / ms)
-  const { serverId, cpuPermille, memoryUsedBytes, diskUsedBytes } = usage
   const average = (column: string) => sql<number>`case when usage_points.at = excluded.at
     then (${sql.ref(`usagePoints.${column}`)} * usage_points.samples + ${sql.ref(`excluded.${column}`)})
       / (usage_points.samples + 1)
     else ${sql.ref(`excluded.${column}`)} end`
-  await db
-    .insertInto('usagePoints')
-    .values({
-      serverId,
-      span,
-      slot: number % slots,
-      at: number * ms,
-      samples: 1,
-      cpuPermille,
-      memoryUsedBytes,
-      diskUsedBytes,
-    })
-    .onConflict((c) =>
-      c.columns(['serverId', 'span', 'slot']).doUpdateSet({
-        cpuPermille: average('cpuPermille'),
-        memoryUsedBytes: average('memoryUsedBytes'),
-        diskUsedBytes: average('diskUsedBytes'),
-        samples: sql<number>`case when usage_points.at = excluded.at
-          then usage_points.samples + 1 else 1 end`,
-        at: sql<number>`excluded.at`,
-      }),
-    )
-    .execute()
+  const rows = usages.map(({ at, serverId, cpuPermille, memoryUsedBytes, diskUsedBytes }) => {
+    const number = Math.floor(at / ms)
+    const slot = { serverId, span, slot: number % slots, at: number * ms, samples: 1 }
+    return { ...slot, cpuPermille, memoryUsedBytes, diskUsedBytes }
+  })
+  for (let from = 0; from < rows.length; from += ROWS) {
+    await db
+      .insertInto('usagePoints')
+      .values(rows.slice(from, from + ROWS))
+      .onConflict((c) =>
+        c.columns(['serverId', 'span', 'slot']).doUpdateSet({
+          cpuPermille: average('cpuPermille'),
+          memoryUsedBytes: average('memoryUsedBytes'),
+          diskUsedBytes: average('diskUsedBytes'),
+          samples: sql<number>`case when usage_points.at = excluded.at
+            then usage_points.samples + 1 else 1 end`,
+          at: sql<number>`excluded.at`,
+        }),
+      )
+      .execute()
+  }
 }
 
 const toUsage = (row: Selectable<ServerUsageTable>): ServerUsage => ({
