@@ -248,6 +248,7 @@ export class SecretStore {
   readonly #keks: ReadonlyMap<string, Kek>
   readonly #dataKeys = new Map<string, DataKey>()
   readonly #inUse = new Map<number | null, DataKey>()
+  #findMissing: ((id: number) => Promise<void>) | undefined
 
   /** `former` KEKs still decrypt what they encrypted, and encrypt nothing new. */
   constructor(current: Kek, former: readonly Kek[] = []) {
@@ -276,6 +277,15 @@ export class SecretStore {
     this.#dataKeys.set(String(key.id), key)
     const present = this.#inUse.get(key.organizationId)
     if (!retired && (!present || present.id < key.id)) this.#inUse.set(key.organizationId, key)
+  }
+
+  /** Called for a value whose data key another control plane made: adds the key if it exists. */
+  findMissingWith(find: (id: number) => Promise<void>): void {
+    this.#findMissing = find
+  }
+
+  knowsDataKey(id: number): boolean {
+    return this.#dataKeys.has(String(id))
   }
 
   /** The key that encrypts now. */
@@ -324,7 +334,7 @@ export class SecretStore {
   }
 
   /** Returns the value, or throws a SecretStoreError: changed, moved, another label, or an unknown key. */
-  open(label: Label, place: Place, sealed: string): Uint8Array {
+  async open(label: Label, place: Place, sealed: string): Promise<Uint8Array> {
     const where = `The secret in ${place.table}.${place.column}, row ${place.rowId},`
     const [version, keyId = '', ...texts] = sealed.split('|', 8)
     const salt = decodeExactly(texts[0], SALT_BYTES)
@@ -334,7 +344,7 @@ export class SecretStore {
     const known = version === DIRECT || version === BY_DATA_KEY
     if (!known || texts.length !== 4 || !salt || !nonce || !ciphertext || !tag)
       throw new SecretStoreError(`${where} is not in a form this version can read.`)
-    const key = this.#keyFor(version, keyId, place.organizationId)
+    const key = await this.#keyFor(version, keyId, place.organizationId)
     if (!key)
       throw new SecretStoreError(
         `${where} was sealed with another key than the key file holds (or was changed). Start ` +
@@ -356,8 +366,13 @@ export class SecretStore {
   }
 
   /** A data key decrypts only values of its own organization. */
-  #keyFor(version: Version, id: string, organizationId: number | null): KeyObject | undefined {
+  async #keyFor(
+    version: Version,
+    id: string,
+    organizationId: number | null,
+  ): Promise<KeyObject | undefined> {
     if (version === DIRECT) return this.#keks.get(id)?.key
+    if (!this.#dataKeys.has(id) && /^[1-9]\d{0,8}$/.test(id)) await this.#findMissing?.(Number(id))
     const dataKey = this.#dataKeys.get(id)
     return dataKey?.organizationId === organizationId ? dataKey.key : undefined
   }

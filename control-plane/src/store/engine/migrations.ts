@@ -40,6 +40,8 @@ import { environmentMetrics } from '../migrations/0041-0050/0048-environment-met
 import { secondFactor } from '../migrations/0041-0050/0050-second-factor.ts'
 import { oneTimeSecrets } from '../migrations/0051-0060/0051-one-time-secrets.ts'
 import { several } from '../migrations/0061-0070/0061-several.ts'
+import { logBlocks } from '../migrations/0061-0070/0062-log-blocks.ts'
+import { sharedLimits } from '../migrations/0061-0070/0063-shared-limits.ts'
 import { migrationKinds } from '../migrations/0061-0070/0065-migration-kinds.ts'
 import type { Engine } from './db.ts'
 import type { Migration, MigrationKind, Types } from './migration.ts'
@@ -86,6 +88,8 @@ export const MIGRATIONS: readonly Migration[] = [
   secondFactor,
   oneTimeSecrets,
   several,
+  logBlocks,
+  sharedLimits,
   migrationKinds,
 ]
 export const MIGRATION_NAMES: readonly string[] = MIGRATIONS.map(({ name }) => name)

@@ -68,7 +68,7 @@ export function monitoringRoutes(api: Api, ctx: Context): void {
       }
       const given = /^Bearer (.+)$/i.exec(request.headers.authorization ?? '')?.[1] ?? ''
       if (!timingSafeEqual(digest(given), digest(metricsToken))) {
-        countBadToken(ctx, request)
+        await countBadToken(ctx, request)
         throw new AppError(
           'token_invalid',
           'Send the token of BERTH_METRICS_TOKEN as a bearer token.',
