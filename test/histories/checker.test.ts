@@ -119,6 +119,9 @@ test('an event that is gone or changed, a gap, a repetition, and a reset', () =>
   expect(rulesOf(without(at('event', 1)))).toEqual([gap])
   expect(rulesOf(without(at('event', 0)))).toEqual([gap])
   expect(rulesOf([...GOOD, GOOD[at('event', 1)] as NewOp])).toEqual([gap])
+  const few = { stream: 'public', seq: 3, kind: 'x' }
+  const seen: NewOp = { f: 'event', type: 'ok', reader: 'p', ...few }
+  expect(rulesOf([...GOOD, seen, { f: 'stored', type: 'ok', ...few }])).toEqual([])
   const reset: NewOp = { f: 'reset', type: 'info', reader: 'r', seq: 4 }
   expect(rulesOf([...without(at('event', 1)), reset])).toEqual([gap])
   expect(rulesOf([...without(at('event', 1)), reset], { ...strict, resets: true })).toEqual([])
@@ -128,6 +131,11 @@ test('an event that is gone or changed, a gap, a repetition, and a reset', () =>
 
 test('a log with other bytes, a missing notice, and one under two ids', () => {
   expect(rulesOf(changed(at('task', 0), { logDigest: 'e' }))).toEqual([
+    'logs are what the application wrote',
+  ])
+  const followed: NewOp = { f: 'followed', type: 'ok', reader: 'l', task: 10, digest: 'd' }
+  expect(rulesOf([...GOOD, followed])).toEqual([])
+  expect(rulesOf([...GOOD, { ...followed, digest: 'e' }])).toEqual([
     'logs are what the application wrote',
   ])
   expect(rulesOf(without(at('notice', 2)))).toEqual(['one notice for each end'])

@@ -204,8 +204,12 @@ function judgeEvents(
   resets: boolean,
   report: Report,
 ): number {
-  const table = new Map(stored.map((event) => [event.seq, event]))
-  const inOrder = stored.map(({ seq }) => seq).toSorted((a, b) => a - b)
+  const tables = new Map(
+    [...groupBy(stored, ({ stream }) => stream)].map(([stream, rows]) => [
+      stream,
+      new Map(rows.map((event) => [event.seq, event])),
+    ]),
+  )
   const readers = new Set([...events, ...positions].map(({ reader }) => reader))
   const byReader = groupBy(events, ({ reader }) => reader)
   const positionsOf = groupBy(positions, ({ reader }) => reader)
@@ -218,6 +222,8 @@ function judgeEvents(
       if (!resets) report('readers have no gap and no repetition', text)
     }
     const own = byReader.get(reader) ?? []
+    const table: ReadonlyMap<number, Kind<'stored'>> = tables.get(own[0]?.stream) ?? new Map()
+    const inOrder = [...table.keys()].toSorted((a, b) => a - b)
     const seen = new Set<number>()
     for (const { seq, kind, task } of own) {
       const gap = 'readers have no gap and no repetition'
@@ -277,10 +283,16 @@ function judgeNotices(
 function judgeLogs(
   tasks: ReadonlyMap<number, Kind<'task'>>,
   written: readonly Kind<'written'>[],
+  followed: readonly Kind<'followed'>[],
   report: Report,
 ): number {
   const digests = new Map(written.map(({ task, digest }) => [task, digest]))
   let judged = 0
+  for (const { task, digest, reader } of followed) {
+    if (digests.get(task) === digest) continue
+    const text = `${reader} has another log of task ${task} than its application wrote`
+    report('logs are what the application wrote', text)
+  }
   for (const { task, logDigest, status } of tasks.values()) {
     if (logDigest === undefined || status !== 'succeeded') continue
     judged += 1
@@ -308,7 +320,7 @@ export function judge(ops: readonly Op[], expect: Expectations): Judgement {
   judgeBytes(pick(ops, 'bytes'), report)
   const notices = pick(ops, 'notice')
   judgeNotices(notices, tasks, report)
-  const logs = judgeLogs(tasks, pick(ops, 'written'), report)
+  const logs = judgeLogs(tasks, pick(ops, 'written'), pick(ops, 'followed'), report)
   return {
     violations,
     counts: {

@@ -13,7 +13,7 @@
 //             ok      it ended well: the same
 //             fail    it ended with an error: the same
 //             info    it was killed, and certainly runs no more: the same
-//   event     ok      a reader received an event: reader, seq, and kind, task if it has them
+//   event     ok      a reader received an event: reader, seq, and kind, task if it has them, stream if not all events
 //   resume    info    a reader connects: reader, after (the last number that it has; absent: it begins now)
 //   begun     info    the first position of a reader: reader, seq
 //   reset     info    a reader was told that its position is unknown, and continues: reader, seq
@@ -21,8 +21,9 @@
 //   notice    ok      a receiver outside got a signed delivery: id, task, about (the word of what happened)
 //   assigned  ok      at the end, an attempt of the table: environment, task, attempt, fence, number in the task
 //   task      ok      at the end, a task of the table: environment, task, status, logDigest
-//   stored    ok      at the end, an event of the table: seq, kind, task
+//   stored    ok      at the end, an event of the table: seq, kind, task; stream if a reader's stream has not all events
 //   written   ok      the application's own copy of its output: task, digest
+//   followed  ok      the output of a task as a live reader has it at the end: reader, task, digest
 //
 // Clients repeat a request under the same key until it is acknowledged or refused. Each `invoke` is one request.
 // A harness writes what it can know; rules without their operations judge nothing, and the checker counts what it judged.
@@ -52,6 +53,7 @@ export interface EventOp extends Seen {
   f: 'event'
   type: 'ok'
   reader: string
+  stream?: string
   seq: number
   kind?: string
   task?: number
@@ -98,6 +100,7 @@ export interface TaskOp extends Seen {
 export interface StoredOp extends Seen {
   f: 'stored'
   type: 'ok'
+  stream?: string
   seq: number
   kind?: string
   task?: number
@@ -109,7 +112,16 @@ export interface WrittenOp extends Seen {
   digest: string
 }
 
+export interface FollowedOp extends Seen {
+  f: 'followed'
+  type: 'ok'
+  reader: string
+  task: number
+  digest: string
+}
+
 export type Op =
+  | FollowedOp
   | DeployOp
   | RunOp
   | EventOp

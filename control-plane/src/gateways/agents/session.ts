@@ -29,7 +29,6 @@ import {
   type Certified,
   closeSession,
   markDraining,
-  type Opened,
   openSession,
 } from '../../app/servers/sessions.ts'
 import type { Context } from '../../context.ts'
@@ -70,7 +69,8 @@ export interface Gateway {
   admit(session: AgentSession): Promise<Admitted>
   /** Resolves when the heartbeat is stored; false if the session is over. */
   beat(beat: Beat): Promise<boolean>
-  opened(session: AgentSession, opened: Opened, hello: Hello): Promise<boolean>
+  /** It has the rows now; a former session of the agent ends. */
+  opened(session: AgentSession): void
   closed(session: AgentSession): void
   /** The session's rows could not be written; endRows must be called again. */
   unclosed(session: AgentSession): void
@@ -289,7 +289,7 @@ export class AgentSession {
     this.epoch = opened.epoch
     this.#serverId = opened.agent.serverId
     this.sessionId = opened.sessionId
-    if (!(await this.#gateway.opened(this, opened, hello))) return
+    this.#gateway.opened(this)
     if (this.#isClosed()) {
       // the stream ended while the rows were written, so close them here
       this.#gateway.closed(this)
