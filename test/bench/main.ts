@@ -1,7 +1,8 @@
 // npm run bench -- logs|latency|output|api|certificates|client|webhooks|subscribers|cutover|deploy|artifacts|agent|
 //   supervisor|log-viewer|first-app|fleet [--lines 5000000] [--rounds 30] [--projects 1000] [--tasks 1000000] [--per-second 1000]
 //   [--subscribers 500] [--redeploys 10] [--recipe manual] [--control] [--peer] [--post-kib 64] [--replicas 3]
-//   [--kills 10] [--mib 1024] [--environments 5] [--seconds 60] [--services 20] [--agents 5000] [--engine sqlite|postgres] [--broken]
+//   [--kills 10] [--mib 1024] [--environments 5] [--seconds 60] [--services 20] [--engine sqlite|postgres] [--agents 5000]
+//   [--broken]
 //
 // Speed and memory of the product as real processes on this machine, as ratios to a floor measured in the same run.
 // Machines are shared and noisy: the ratio is the figure, the absolute number is for orientation.
@@ -38,9 +39,9 @@ const { positionals, values } = parseArgs({
     environments: { type: 'string', default: '5' },
     seconds: { type: 'string' },
     services: { type: 'string', default: '20' },
+    engine: { type: 'string' },
     'post-kib': { type: 'string' },
     agents: { type: 'string', default: '1000' },
-    engine: { type: 'string' },
     program: { type: 'string' },
     profile: { type: 'string' },
     broken: { type: 'boolean', default: false },

@@ -18,11 +18,6 @@ export const DATABASE = {
   deafMs: 10 * SECOND,
   /** A database that was away is looked for this often; requests fail at once until it answers. */
   returnMs: SECOND / 2,
-  /** Nothing but statements happens in a transaction, so a control plane that is silent this long is paused or gone. */
-  idleInTransactionMs: 10 * SECOND,
-  /** For the server, which notices within 20 seconds that the machine of a control plane is gone. */
-  keepAliveSeconds: 5,
-  keepAlives: 3,
 } as const
 
 /** Several control planes on one PostgreSQL; on SQLite there is one. */
@@ -55,6 +50,14 @@ export const REPLICAS = {
   sessionsTogether: 500,
 } as const
 
+/** Heartbeats of many agents are written together. */
+export const HEARTBEATS = {
+  /** They wait for each other this long at most; a heartbeat is due in ten seconds or more. */
+  togetherMs: 500,
+  /** Of one statement. */
+  together: 200,
+} as const
+
 /** Changes of the tables at a start, while other control planes may use them. */
 export const MIGRATIONS = {
   /** A statement that waits for its table makes all others wait behind it. */
@@ -65,14 +68,6 @@ export const MIGRATIONS = {
   giveUpMs: MINUTE,
   /** Another control plane that is migrating; an index of a table with millions of rows takes a part of it. */
   otherStartMs: 10 * MINUTE,
-} as const
-
-/** Heartbeats of many agents are written together. */
-export const HEARTBEATS = {
-  /** They wait for each other this long at most; a heartbeat is due in ten seconds or more. */
-  togetherMs: 500,
-  /** Of one statement. */
-  together: 200,
 } as const
 
 /** After a database was restored from a backup. */
