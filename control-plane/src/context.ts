@@ -7,7 +7,6 @@ import type { Clock } from './clock.ts'
 import type { Config } from './config.ts'
 import type { Outbound } from './forges/forges.ts'
 import type { HttpsCertificates } from './https/certificates.ts'
-import type { DownloadTickets } from './identity/download-tickets.ts'
 import type { Identity } from './identity/identity.ts'
 import type { Quotas } from './identity/quotas.ts'
 import type { Authority } from './keys/authority.ts'
@@ -53,10 +52,8 @@ export interface Context {
   logs: LogFiles | LogBlocks
   /** Whether there is disk space. */
   diskSpace: DiskSpace
-  /** Request limits, shared by all gateways. */
+  /** Request limits, shared by all gateways and control planes. */
   quotas: Quotas
-  /** What browsers may download in the next minute. */
-  tickets: DownloadTickets
   /** Repositories, their forges, and receivers of notifications. */
   outbound: Outbound
   mailer: Mailer

@@ -21,14 +21,9 @@ import { importLegacySecret } from './app/forges/webhook-secrets.ts'
 import { checkAlerts } from './app/installation/alerts.ts'
 import { startBackups } from './app/installation/backups.ts'
 import { continueKeyRotations } from './app/installation/data-key-rotation.ts'
-import { openDataKeys } from './app/installation/data-keys.ts'
+import { listKekIds, openDataKeys, shareDataKeys } from './app/installation/data-keys.ts'
 import { importHeldLogs, startLogImport } from './app/installation/log-import.ts'
-import {
-  isSetupDone,
-  openCookieSecret,
-  openInstallation,
-  renewSetupToken,
-} from './app/installation/setup.ts'
+import { openCookieSecret, openInstallation, renewSetupToken } from './app/installation/setup.ts'
 import { startNotices } from './app/notices/sending.ts'
 import { finishResets } from './app/people/browser-sign-in.ts'
 import { resetFactorsByOperator } from './app/people/factors/factors.ts'
@@ -86,13 +81,14 @@ import { serverRoutes } from './gateways/rest/servers/servers.ts'
 import { sshRoutes } from './gateways/rest/ssh/certificates.ts'
 import { openBrowserGateway, type Sockets } from './gateways/trpc/gateway.ts'
 import { openCertificates } from './https/certificates.ts'
-import { DownloadTickets } from './identity/download-tickets.ts'
-import { Quotas } from './identity/quotas.ts'
+import { Quotas, type Sharing } from './identity/quotas.ts'
 import { createIdentity } from './identity/sign-in/auth.ts'
+import { WINDOW_MS } from './identity/windows.ts'
 import { loadAuthority } from './keys/authority.ts'
-import { createKek, type Kek, loadKek, SecretStore } from './keys/secret-store.ts'
+import { createKek, type Kek, KekError, loadKek, SecretStore } from './keys/secret-store.ts'
 import { SshSigners } from './keys/ssh-signers.ts'
 import { ALERTS } from './limits/installation.ts'
+import { SHARED_LIMITS } from './limits/sharing.ts'
 import { openMailer } from './mail/mail.ts'
 import { addGauges } from './monitoring/gauges.ts'
 import { Metrics } from './monitoring/metrics.ts'
@@ -103,13 +99,14 @@ import { Notifier } from './notifications/notifier.ts'
 import { Watchers } from './notifications/watchers.ts'
 import { holdDatabase } from './replicas/database-hold.ts'
 import { Replicas } from './replicas/replicas.ts'
+import { addCounts, deleteOldWindows } from './store/core/rate-limits.ts'
 import { LogBlocks } from './store/deployments/log-blocks.ts'
 import { LogFiles } from './store/deployments/log-files.ts'
 import { withBootLock } from './store/engine/boot-lock.ts'
 import { type OpenDatabase, openPostgres, openSqlite } from './store/engine/database.ts'
 import { DiskSpace } from './store/engine/disk-space.ts'
 import type { Hold } from './store/engine/file-lock.ts'
-import { migrate } from './store/engine/migrations.ts'
+import { migrate } from './store/engine/migrate.ts'
 import { makePrivateFolder } from './store/engine/private-files.ts'
 
 export interface ControlPlane {
@@ -133,7 +130,7 @@ interface Options {
   print?: (text: string) => void
   /** Resolves hostnames of forges; tests pass their own. */
   resolve?: Resolve
-  /** Called when a process that needs the database alone took it while this one was cut off; this one must end. */
+  /** Called when a process that needs the database alone, or a newer release, took it meanwhile: this one must end. */
   onLost?: (message: string) => void
 }
 
@@ -146,11 +143,11 @@ export async function startControlPlane(options: Options): Promise<ControlPlane>
   const logger = log ?? pino({ level: config.logLevel }, pino.destination(2))
   makePrivateFolder(config.dataDir)
   const opened = openStore(config, logger)
-  const onLost = options.onLost ?? ((message) => logger.fatal(message))
   const replicaId = randomUUID()
   const notifier = new Notifier((error) => logger.error({ err: error }, 'a wake-up failed'))
   try {
     const { db } = opened
+    const onLost = lostBy(options, logger)
     const hold = await holdDatabase({ db, config, log: logger, replicaId, notifier, onLost })
     return await startWith(options, opened, hold, logger, replicaId, notifier).catch(
       async (error) => {
@@ -164,6 +161,11 @@ export async function startControlPlane(options: Options): Promise<ControlPlane>
   }
 }
 
+const lostBy =
+  ({ onLost }: Options, log: Logger) =>
+  (message: string): void =>
+    onLost ? onLost(message) : log.fatal(message)
+
 async function startWith(
   options: Options,
   store: OpenDatabase,
@@ -174,14 +176,17 @@ async function startWith(
 ): Promise<ControlPlane> {
   const { config } = options
   const { db, engine } = store
+  const onLost = lostBy(options, logger)
   const ctx = await withBootLock(db, engine, () =>
     openContext(options, store, logger, replicaId, notifier),
   )
+  const stopSharing = engine === 'postgres' ? shareDataKeys(ctx) : undefined
   await ctx.feed.start()
   const gateway = await openAgentGateway(ctx)
   await ctx.replicas.start({
     onDeclaredDead: () =>
       gateway.moveAll('Another control plane took over while this one was cut off.'),
+    onOutdated: onLost,
     endOrphans: () => endOrphanSessions(ctx),
   })
   const http = buildHttp(ctx)
@@ -211,7 +216,7 @@ async function startWith(
     sockets,
     baseUrl: ctx.baseUrl,
     certified: certified ?? Promise.resolve(),
-    setupToken: (await isSetupDone(db)) ? undefined : await renewSetupToken(db),
+    setupToken: await renewSetupToken(ctx),
     async close() {
       await ctx.replicas.drain()
       if (await ctx.replicas.hasOthers()) await delay(config.noticeMs)
@@ -227,6 +232,8 @@ async function startWith(
       await http.close()
       await ctx.certificates?.close()
       await finishResets(ctx)
+      await ctx.quotas.close()
+      await stopSharing?.()
       await gateway.close()
       await ctx.replicas.leave()
       await ctx.feed.stop()
@@ -250,7 +257,7 @@ async function openContext(
   const { db, engine } = store
   await migrate(db, engine)
   const time = clock ?? { now: () => Date.now() }
-  const secretStore = new SecretStore(openKek(config), openPreviousKek(config))
+  const secretStore = await openSecretStore(config, db)
   const wrappedAgain = await openDataKeys(db, secretStore, time.now())
   if (wrappedAgain > 0)
     logger.info({ keys: wrappedAgain }, 'data keys were wrapped with the new key')
@@ -290,8 +297,7 @@ async function openContext(
       ? new LogBlocks(db, store.copyOut)
       : new LogFiles(join(config.dataDir, 'logs')),
     diskSpace: new DiskSpace(store, config.dataDir),
-    quotas: new Quotas(config, time),
-    tickets: new DownloadTickets(time),
+    quotas: new Quotas(config, time, shareQuotas(store, logger)),
     outbound: new Outbound(config, resolve),
     mailer: openMailer(config.mail, join(config.dataDir, 'mail'), options.print ?? (() => {})),
     replicaId,
@@ -367,9 +373,31 @@ function openStore(config: Config, log: Logger): OpenDatabase {
   )
 }
 
-function openKek(config: Config): Kek {
-  if (config.createKek && !existsSync(config.kekFile)) return createKek(config.kekFile)
-  return loadKek(config.kekFile)
+/** All control planes of one database have the same key: a new one is made only for a database without secrets. */
+async function openSecretStore(config: Config, db: OpenDatabase['db']): Promise<SecretStore> {
+  const { kekFile, createKek: mayCreate } = config
+  const used = await listKekIds(db)
+  const isNew = mayCreate && used.length === 0 && !existsSync(kekFile)
+  const kek = isNew ? createKek(kekFile) : loadKek(kekFile)
+  const former = openPreviousKek(config)
+  const strange = used.find((id) => ![kek, ...former].some((one) => one.id === id))
+  if (strange === undefined) return new SecretStore(kek, former)
+  throw new KekError(
+    `The secrets of this database were sealed with another key (id ${strange}) than the key file ${kekFile} holds (id ${kek.id}). Start with the key file that belongs to this database; several control planes on one database have the same one.`,
+  )
+}
+
+/** SQLite has one process, whose memory is exact. */
+function shareQuotas({ db, engine }: OpenDatabase, log: Logger): Sharing | undefined {
+  if (engine === 'sqlite') return undefined
+  const { windowMs, windows } = SHARED_LIMITS
+  return {
+    windows: {
+      add: (added, now) => addCounts(db, added, now - WINDOW_MS),
+      sweep: (now) => deleteOldWindows(db, now - windowMs, windows),
+    },
+    onFailed: (error) => log.debug({ err: error }, 'rate limits count for this process alone'),
+  }
 }
 
 const openPreviousKek = (config: Config): Kek[] =>

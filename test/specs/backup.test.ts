@@ -19,7 +19,8 @@ import { openSource } from '../../control-plane/src/backup/backup.ts'
 import { readConfig } from '../../control-plane/src/config.ts'
 import { createKek } from '../../control-plane/src/keys/secret-store.ts'
 import { openPostgres, openSqlite } from '../../control-plane/src/store/engine/database.ts'
-import { migrate, planMigrations } from '../../control-plane/src/store/engine/migrations.ts'
+import { migrate } from '../../control-plane/src/store/engine/migrate.ts'
+import { planMigrations } from '../../control-plane/src/store/engine/migrations.ts'
 import { changeArchive, readLogs, refusal, sumTables } from '../fixtures/platform/backups.ts'
 import { ENGINES, type EngineName } from '../fixtures/platform/engines.ts'
 import { makeFullFolder } from '../fixtures/platform/full-folder.ts'
@@ -321,7 +322,7 @@ test.each(ENGINES)(
     const newest = names.pop() as string
     const old = new Database(join(dir, 'berth.db'))
     for (const statement of planMigrations('sqlite', names)) old.exec(statement)
-    const record = old.prepare('insert into migrations values (?, 1)')
+    const record = old.prepare('insert into migrations (name, applied_at) values (?, 1)')
     for (const name of names) record.run(name)
     old.exec("insert into organizations (name, slug, created_at) values ('Acme', 'acme', 1)")
     old.close()

@@ -40,6 +40,8 @@ export interface RestoreOptions {
   unlock: Unlock
   /** Restores into a temporary place, verifies, and removes it. Nothing else is touched. */
   rehearse: boolean
+  /** The caller keeps control planes away from PostgreSQL meanwhile. */
+  isHeld?: boolean
 }
 
 export type Restored = ReadBackup
@@ -55,7 +57,7 @@ export async function restoreBackup(config: Config, options: RestoreOptions): Pr
       ? { dataDir: join(scratch, 'data'), databaseUrl: undefined }
       : config
     await checkSpace(target.dataDir, neededBytes(target, found))
-    await restoreInto(target, file, options.unlock, found)
+    await restoreInto(target, file, options, found)
     return found
   } finally {
     rmSync(scratch, { recursive: true, force: true })
@@ -111,7 +113,7 @@ function check(config: Config, head: Head): void {
 async function restoreInto(
   { dataDir, databaseUrl }: Pick<Config, 'dataDir' | 'databaseUrl'>,
   file: string,
-  unlock: Unlock,
+  { unlock, isHeld = false }: RestoreOptions,
   found: Restored,
 ): Promise<void> {
   makePrivateFolder(dataDir)
@@ -123,7 +125,7 @@ async function restoreInto(
     const target =
       databaseUrl === undefined
         ? createSqliteTarget(join(dataDir, 'berth.db'), found.head.migrations)
-        : await createPostgresTarget(databaseUrl, found.head.migrations)
+        : await createPostgresTarget(databaseUrl, found.head.migrations, { isHeld })
     const logs = new LogFolder(dataDir, target)
     try {
       await fill(target, logs, file, unlock, found)

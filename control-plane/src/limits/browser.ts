@@ -24,10 +24,9 @@ export const LOG_PAGES = {
 /** One-use links for downloads. */
 export const DOWNLOADS = {
   ticketMs: 60 * SECOND,
-  /** Unused tickets in total and per user; the oldest is dropped first. */
-  tickets: 10_000,
+  /** Unused tickets of one user; the oldest is dropped first. */
   ticketsPerUser: 50,
-  /** Concurrent downloads of one user. */
+  /** Concurrent downloads of one user at one control plane. */
   atOnce: 20,
 } as const
 

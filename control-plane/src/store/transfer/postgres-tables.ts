@@ -6,6 +6,7 @@ import { ENTRY_BYTES } from '../deployments/log-index.ts'
 import { blockValues, INSERT_BLOCK, packBlock, unpack } from '../deployments/log-packing.ts'
 import { partitionStatement } from '../deployments/log-partitions.ts'
 import { planMigrations } from '../engine/migrations.ts'
+import { USE } from '../engine/postgres-link.ts'
 import type { Row } from './rows.ts'
 import {
   type Counters,
@@ -201,42 +202,61 @@ interface Reference {
   definition: string
 }
 
+async function setAside(client: pg.Client): Promise<void> {
+  const { rows } = await client.query('select current_schema() as name')
+  const name = String(rows[0].name)
+  const aside = `berth_undone_${Math.floor(Date.now() / 1_000)}`
+  await client.query('begin')
+  await client.query(`alter schema ${quote(name)} rename to ${quote(aside)}`)
+  await client.query(`create schema ${quote(name)}`)
+  const blocks = await client.query(
+    `select c.relname as table from pg_class c where c.relnamespace = $1::regnamespace
+     and (c.relname = 'log_blocks' or c.oid in
+       (select inhrelid from pg_inherits where inhparent = to_regclass($2)))`,
+    [quote(aside), `${quote(aside)}.log_blocks`],
+  )
+  for (const { table } of blocks.rows as { table: string }[]) {
+    await client.query(`alter table ${quote(aside)}.${quote(table)} set schema ${quote(name)}`)
+  }
+  await client.query('commit')
+}
+
 /**
- * Gives the schema another name and makes an empty one, so that earlier rows can be restored. Nothing is deleted. The
- * blocks of logs stay: they belong to the rows that come back.
+ * Gives the schema another name and makes an empty one, so that an earlier state can be restored by `work`. Nothing is
+ * deleted. The blocks of logs stay: they belong to the rows that come back. Returns false, and does nothing, while a
+ * control plane uses the database; none can start meanwhile.
  */
-export async function setAsidePostgres(url: string): Promise<void> {
+export async function whileSetAside(url: string, work: () => Promise<unknown>): Promise<boolean> {
   const client = await connect(url)
   try {
-    if ((await listTables(client)).length === 0) return
-    const { rows } = await client.query('select current_schema() as name')
-    const name = String(rows[0].name)
-    const aside = `berth_undone_${Math.floor(Date.now() / 1_000)}`
-    await client.query('begin')
-    await client.query(`alter schema ${quote(name)} rename to ${quote(aside)}`)
-    await client.query(`create schema ${quote(name)}`)
-    const blocks = await client.query(
-      `select c.relname as table from pg_class c where c.relnamespace = $1::regnamespace
-       and (c.relname = 'log_blocks' or c.oid in
-         (select inhrelid from pg_inherits where inhparent = to_regclass($2)))`,
-      [quote(aside), `${quote(aside)}.log_blocks`],
-    )
-    for (const { table } of blocks.rows as { table: string }[]) {
-      await client.query(`alter table ${quote(aside)}.${quote(table)} set schema ${quote(name)}`)
-    }
-    await client.query('commit')
+    if (!(await takeAlone(client))) return false
+    if ((await listTables(client)).length > 0) await setAside(client)
+    await work()
+    return true
   } finally {
     await client.end().catch(() => undefined)
   }
 }
 
-/** Refuses a database that has tables. */
+/** Until the connection ends, no control plane can start. False: one uses the database. */
+async function takeAlone(client: pg.Client): Promise<boolean> {
+  const { rows } = await client.query('select pg_try_advisory_lock($1) as alone', [USE])
+  return rows[0]?.alone === true
+}
+
+/** Refuses a database that has tables, or that a control plane uses. `isHeld`: whileSetAside keeps them out. */
 export async function createPostgresTarget(
   url: string,
   migrations: readonly string[],
+  { isHeld = false } = {},
 ): Promise<TableTarget> {
   const client = await connect(url)
   try {
+    if (!isHeld && !(await takeAlone(client))) {
+      throw new TransferError(
+        'A control plane uses this PostgreSQL database. Stop all of them first, and keep them from starting.',
+      )
+    }
     await client.query('begin')
     if ((await listTables(client)).length > 0) {
       throw new TransferError(
