@@ -18,6 +18,11 @@ export const DATABASE = {
   deafMs: 10 * SECOND,
   /** A database that was away is looked for this often; requests fail at once until it answers. */
   returnMs: SECOND / 2,
+  /** Nothing but statements happens in a transaction, so a control plane that is silent this long is paused or gone. */
+  idleInTransactionMs: 10 * SECOND,
+  /** For the server, which notices within 20 seconds that the machine of a control plane is gone. */
+  keepAliveSeconds: 5,
+  keepAlives: 3,
 } as const
 
 /** Several control planes on one PostgreSQL; on SQLite there is one. */

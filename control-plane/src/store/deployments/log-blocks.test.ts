@@ -113,7 +113,7 @@ describe.skipIf(missing('postgres'))('log blocks', () => {
       seed = (seed * 1_103_515_245 + 12_345) % 2 ** 31
       return seed % n
     }
-    for (let commit = 0; commit < 40; commit++) {
+    for (let commit = 0; commit < 30; commit++) {
       const from = at
       for (let chunk = 0; chunk <= random(3); chunk++) {
         const lines = Array.from({ length: 1 + random(40) }, (): Line => {
@@ -134,13 +134,13 @@ describe.skipIf(missing('postgres'))('log blocks', () => {
       ])
     }
     expect(await positionOf(id)).toEqual(at)
-    expect(at.bytes).toBeGreaterThan(300_000) // more than one fetch
+    expect(at.bytes).toBeGreaterThan(200_000) // more than one fetch
     expect(await blocks.hash(id, at.bytes)).toBe(await files.hash(id, at.bytes))
     expect(await blocks.isWhole(id, at)).toBe(true)
     expect(await blocks.isWhole(id, { ...at, records: at.records + 1 })).toBe(false)
     const seqs = [1, 2, at.records, ...Array.from({ length: 30 }, () => 1 + random(at.records))]
     expect(await blocks.linesOf(id, seqs)).toEqual(await files.linesOf(id, seqs))
-    for (let n = 0; n < 12; n++) {
+    for (let n = 0; n < 8; n++) {
       const from = random(at.bytes)
       const to = from + random(at.bytes - from + 1)
       expect(await collect(blocks.read(id, from, to))).toBe(await collect(files.read(id, from, to)))
@@ -268,12 +268,12 @@ describe.skipIf(missing('postgres'))('log blocks', () => {
     const writer = new BlockWriter(false)
     const end = writer.append(START, region([{ text: 'kept\n' }]))
     await blocks.write([step(id, START, end, writer)])
-    const isDone = await whileSetAside(url, async () => {
+    const undone = await whileSetAside(url, async () => {
       expect(await collect(blocks.read(id, 0, end.bytes))).toBe('kept\n')
       const target = await createPostgresTarget(url, MIGRATION_NAMES, { isHeld: true })
       await target.commit()
     })
-    expect(isDone).toBe(true)
+    expect(undone).toBe(true)
     expect(await findAttempt(opened.db, id)).toBeUndefined()
     expect(await collect(blocks.read(id, 0, end.bytes))).toBe('kept\n')
   })
