@@ -181,7 +181,8 @@ async function startWith(
     notifier,
     watchers: new Watchers(),
     agentRpc: new LiveAgents(),
-    transfers: new Transfers(),
+    transfers: new Transfers(replicaId, db),
+    peers: undefined,
     feed: new EventFeed({
       db,
       notifier,

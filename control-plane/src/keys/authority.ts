@@ -1,7 +1,7 @@
-// The X.509 authority of the agents' gateway: signs agents' client certificates and the listener's own. Invariant:
-// names, usage and lifetime are decided here; a request contributes only its key. `parseAgentIdentity` is the reverse,
-// the only function that turns a certificate into an agent's id. There are no revocation lists (a column of the agent
-// replaces them) and no intermediate authorities.
+// The X.509 authority of this installation: signs agents' client certificates, the certificate of their listener, and
+// those of control planes for each other. Invariant: names, usage and lifetime are decided here; a request contributes
+// only its key. `parseAgentIdentity` and `parseReplicaId` are the reverse, the only functions that turn a certificate
+// into an id. There are no revocation lists (a column of the agent replaces them) and no intermediate authorities.
 import 'reflect-metadata' // before @peculiar/x509, which needs it to load
 import { createHash, createPrivateKey, createPublicKey, randomBytes, randomInt } from 'node:crypto'
 import { isIP } from 'node:net'
@@ -123,7 +123,7 @@ export async function loadAuthority(pems: KeyPair): Promise<Authority> {
 interface Leaf {
   subject: x509.JsonName
   names: x509.JsonGeneralName[]
-  usage: string
+  usages: string[]
   spki: Uint8Array
   now: Date
   lifeMs: number
@@ -146,7 +146,7 @@ async function sign(authority: Authority, leaf: Leaf): Promise<IssuedCertificate
     extensions: [
       new x509.BasicConstraintsExtension(false, undefined, true),
       new x509.KeyUsagesExtension(x509.KeyUsageFlags.digitalSignature, true),
-      new x509.ExtendedKeyUsageExtension([leaf.usage]),
+      new x509.ExtendedKeyUsageExtension(leaf.usages),
       new x509.SubjectAlternativeNameExtension(leaf.names),
       await x509.AuthorityKeyIdentifierExtension.create(authority.certificate.publicKey),
       await x509.SubjectKeyIdentifierExtension.create(publicKey),
@@ -195,7 +195,7 @@ export async function issueAgentCertificate(
       ...(generation === undefined ? [] : [{ OU: [`generation ${generation}`] }]),
     ],
     names: [{ type: 'url', value: uri }],
-    usage: x509.ExtendedKeyUsage.clientAuth,
+    usages: [x509.ExtendedKeyUsage.clientAuth],
     spki: key.export({ format: 'der', type: 'spki' }),
     now,
     lifeMs: request.lifeMs ?? ENROLMENT.certificateMs,
@@ -224,7 +224,7 @@ export async function issueServerCertificate(
   const issued = await sign(authority, {
     subject: [{ CN: [CONTROL_PLANE_NAME] }],
     names,
-    usage: x509.ExtendedKeyUsage.serverAuth,
+    usages: [x509.ExtendedKeyUsage.serverAuth],
     spki: new Uint8Array(await crypto.subtle.exportKey('spki', keys.publicKey)),
     now: request.now,
     lifeMs: ENROLMENT.serverCertificateMs,
@@ -238,7 +238,7 @@ export async function issueProbeCertificate(authority: Authority, now: Date): Pr
   const issued = await sign(authority, {
     subject: [{ CN: ['self-test'] }],
     names: [{ type: 'dns', value: 'self-test' }],
-    usage: x509.ExtendedKeyUsage.clientAuth,
+    usages: [x509.ExtendedKeyUsage.clientAuth],
     spki: new Uint8Array(await crypto.subtle.exportKey('spki', keys.publicKey)),
     now,
     lifeMs: ENROLMENT.probeCertificateMs,
@@ -246,17 +246,55 @@ export async function issueProbeCertificate(authority: Authority, now: Date): Pr
   return { certificatePem: issued.certificatePem, keyPem: await toPem(keys.privateKey) }
 }
 
-function readAgentId(
+/**
+ * Issues key and certificate with which one control plane calls others and answers them. It has no hostname, so it is
+ * of no use as the agents' listener, and no agent's name, so it is of no use as an agent.
+ */
+export async function issueReplicaCertificate(
+  authority: Authority,
+  request: { installationId: string; replicaId: string; now: Date; lifeMs: number },
+): Promise<IssuedCertificate & KeyPair> {
+  const { installationId, replicaId, now, lifeMs } = request
+  checkId('installation', installationId)
+  checkId('replica', replicaId)
+  const keys = await generateKeys()
+  const issued = await sign(authority, {
+    subject: [{ CN: [`replica ${replicaId}`.slice(0, 64)] }],
+    names: [{ type: 'url', value: `spiffe://${installationId}/replica/${replicaId}` }],
+    usages: [x509.ExtendedKeyUsage.clientAuth, x509.ExtendedKeyUsage.serverAuth],
+    spki: new Uint8Array(await crypto.subtle.exportKey('spki', keys.publicKey)),
+    now,
+    lifeMs,
+  })
+  return { ...issued, keyPem: await toPem(keys.privateKey) }
+}
+
+/** The id in the certificate's only name, `spiffe://<installation>/<kind>/<id>`. */
+function readId(
   certificate: x509.X509Certificate,
   installationId: string,
+  kind: 'agent' | 'replica',
 ): string | undefined {
   const [san, ...others] = certificate.getExtensions(SAN_OID)
   if (!(san instanceof x509.SubjectAlternativeNameExtension) || others.length > 0) return undefined
   const [name, ...more] = san.names.items
   if (name?.type !== 'url' || more.length > 0) return undefined
-  const prefix = `spiffe://${installationId}/agent/`
-  const agentId = name.value.slice(prefix.length)
-  return name.value.startsWith(prefix) && ID.test(agentId) ? agentId : undefined
+  const prefix = `spiffe://${installationId}/${kind}/`
+  const id = name.value.slice(prefix.length)
+  return name.value.startsWith(prefix) && ID.test(id) ? id : undefined
+}
+
+/** Returns the control plane of a certificate that TLS has checked; undefined unless it is one of this installation. */
+export function parseReplicaId(
+  raw: Uint8Array | undefined,
+  installationId: string,
+): string | undefined {
+  if (!raw || !ID.test(installationId)) return undefined
+  try {
+    return readId(new x509.X509Certificate(new Uint8Array(raw)), installationId, 'replica')
+  } catch {
+    return undefined // not a certificate at all
+  }
 }
 
 /**
@@ -276,7 +314,7 @@ export function parseAgentIdentity(
       usage instanceof x509.ExtendedKeyUsageExtension &&
       usage.usages.length === 1 &&
       usage.usages[0] === x509.ExtendedKeyUsage.clientAuth
-    const agentId = readAgentId(certificate, installationId)
+    const agentId = readId(certificate, installationId, 'agent')
     if (!isClient || agentId === undefined) return undefined
     const fingerprint = sha256(certificate.rawData).toString('hex')
     const issuedAt = new Date(certificate.notBefore.getTime() + ENROLMENT.backdateMs)

@@ -12,7 +12,8 @@ import {
   SendFileResponseSchema,
 } from '@berth/shared/wire'
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
-import { receiveTransfer, type Upload } from '../../agents/transfers.ts'
+import { receiveUpload } from '../../agents/transfers.ts'
+import type { Upload } from '../../agents/uploads.ts'
 import type { Context } from '../../context.ts'
 import { lineIdentity } from './listener.ts'
 
@@ -37,7 +38,7 @@ export function openFileLines(ctx: Context): (socket: TLSSocket) => void {
       if (left > 0) open.set(agentId, left)
       else open.delete(agentId)
     })
-    receiveTransfer(ctx, agentId, 'file', uploadOn(socket), (refused) => {
+    receiveUpload(ctx, agentId, 'file', uploadOn(socket), (refused) => {
       if (refused) socket.destroy()
       else {
         socket.write(COMPLETE)
