@@ -44,7 +44,8 @@ export async function openPeerGateway(
   own: OwnCertificate,
   { host, port }: PeerListening,
 ): Promise<PeerGateway> {
-  const handlers = makeHandlers(ctx) as unknown as UntypedServiceImplementation
+  const watches = new Set<() => void>()
+  const handlers = makeHandlers(ctx, watches) as unknown as UntypedServiceImplementation
   const listener = await openGrpcListener({
     title: 'The listener for other control planes',
     portVariable: 'BERTH_PEER_PORT',
@@ -80,10 +81,16 @@ export async function openPeerGateway(
     log: ctx.log,
   })
   own.onRenewed(() => listener.reloadCertificate(own.current, [own.authorityPem]))
-  return { port: listener.port, close: () => listener.close(PEERS.drainMs) }
+  return {
+    port: listener.port,
+    close() {
+      for (const end of watches) end() // the peers do not end them
+      return listener.close(PEERS.drainMs)
+    },
+  }
 }
 
-function makeHandlers(ctx: Parts): Handlers {
+function makeHandlers(ctx: Parts, watches: Set<() => void>): Handlers {
   return {
     ask(call, done) {
       const { agentId, request } = call.request
@@ -128,17 +135,15 @@ function makeHandlers(ctx: Parts): Handlers {
     watch(call, done) {
       const watched = new Map<string, () => void>()
       const end = (): void => {
+        if (!watches.delete(end)) return
         for (const unwatch of watched.values()) unwatch()
         watched.clear()
-      }
-      call.on('error', end)
-      call.on('cancelled', end)
-      call.on('close', end)
-      call.on('end', () => {
-        end()
         done(null, create(WatchResponseSchema))
-      })
+      }
+      watches.add(end)
+      for (const event of ['error', 'cancelled', 'close', 'end']) call.on(event, end)
       call.on('data', ({ begunAttemptIds, endedAttemptIds }) => {
+        if (!watches.has(end)) return
         for (const id of begunAttemptIds) {
           if (watched.has(id) || watched.size >= PEERS.watchedPerPeer) continue
           watched.set(id, ctx.watchers.watchForPeer(id))
