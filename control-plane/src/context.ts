@@ -20,6 +20,7 @@ import type { EventFeed } from './notifications/feed.ts'
 import type { Notifier } from './notifications/notifier.ts'
 import type { Watchers } from './notifications/watchers.ts'
 import type { Peers } from './peers/peers.ts'
+import type { Replicas } from './replicas/replicas.ts'
 import type { LogFiles } from './store/deployments/log-files.ts'
 import type { Engine } from './store/engine/db.ts'
 import type { DiskSpace } from './store/engine/disk-space.ts'
@@ -60,8 +61,10 @@ export interface Context {
   /** Repositories, their forges, and receivers of notifications. */
   outbound: Outbound
   mailer: Mailer
-  /** Random per start; a session row with another id belongs to an earlier process. */
+  /** Random per start; a session's row names the replica that has it. */
   replicaId: string
+  /** This control plane among several on one PostgreSQL. */
+  replicas: Replicas
   startedAt: number
   /** Known once the listeners are bound. */
   baseUrl: string

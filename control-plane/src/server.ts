@@ -3,8 +3,10 @@
 import { randomUUID } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import type { Server } from 'node:net'
+import { hostname } from 'node:os'
 import { join } from 'node:path'
 import type { Server as TlsServer } from 'node:tls'
+import { VERSION } from '@berth/shared/version'
 import { type Logger, pino } from 'pino'
 import { LiveAgents } from './agents/agent-rpc.ts'
 import { Transfers } from './agents/transfers.ts'
@@ -13,12 +15,12 @@ import { EVENTS_TOPIC } from './app/core/transaction.ts'
 import { passDeadlines, sweep } from './app/deployments/deadlines.ts'
 import { recoverLogs } from './app/deployments/logs.ts'
 import { startRounds } from './app/forges/reconcile-rounds.ts'
+import { flushRefused } from './app/forges/rejected-deliveries.ts'
 import { importLegacySecret } from './app/forges/webhook-secrets.ts'
 import { checkAlerts } from './app/installation/alerts.ts'
 import { startBackups } from './app/installation/backups.ts'
 import { continueKeyRotations } from './app/installation/data-key-rotation.ts'
 import { openDataKeys } from './app/installation/data-keys.ts'
-import { holdDatabase, nameHolder } from './app/installation/replicas.ts'
 import {
   isSetupDone,
   openCookieSecret,
@@ -30,7 +32,7 @@ import { finishResets } from './app/people/browser-sign-in.ts'
 import { resetFactorsByOperator } from './app/people/factors/factors.ts'
 import { startMailing } from './app/people/mailing.ts'
 import { advanceRollouts, upgradeAfterStart } from './app/servers/rollouts.ts'
-import { endFormerSessions } from './app/servers/sessions.ts'
+import { endFormerSessions, endOrphanSessions } from './app/servers/sessions.ts'
 import { ensureSshAuthorities } from './app/ssh/authorities.ts'
 import type { Clock } from './clock.ts'
 import type { Config } from './config.ts'
@@ -38,6 +40,7 @@ import type { Context } from './context.ts'
 import type { Resolve } from './forges/addresses.ts'
 import { Outbound } from './forges/forges.ts'
 import { type AgentGateway, openAgentGateway } from './gateways/agents/gateway.ts'
+import { joinPeers } from './gateways/peers/start.ts'
 import { actionRoutes } from './gateways/rest/deployments/actions.ts'
 import { diagnosticsRoutes } from './gateways/rest/deployments/diagnostics.ts'
 import { environmentTaskRoutes } from './gateways/rest/deployments/environment-tasks.ts'
@@ -97,12 +100,15 @@ import { Traces } from './monitoring/traces.ts'
 import { EventFeed } from './notifications/feed.ts'
 import { Notifier } from './notifications/notifier.ts'
 import { Watchers } from './notifications/watchers.ts'
+import { holdDatabase } from './replicas/database-hold.ts'
+import { Replicas } from './replicas/replicas.ts'
 import { LogFiles } from './store/deployments/log-files.ts'
+import { withBootLock } from './store/engine/boot-lock.ts'
 import { type OpenDatabase, openPostgres, openSqlite } from './store/engine/database.ts'
 import { DiskSpace } from './store/engine/disk-space.ts'
+import type { Hold } from './store/engine/file-lock.ts'
 import { migrate } from './store/engine/migrations.ts'
 import { makePrivateFolder } from './store/engine/private-files.ts'
-import type { Hold } from './store/installation/replicas.ts'
 
 export interface ControlPlane {
   ctx: Context
@@ -125,7 +131,7 @@ interface Options {
   print?: (text: string) => void
   /** Resolves hostnames of forges; tests pass their own. */
   resolve?: Resolve
-  /** Called when another control plane took the database while this one was disconnected; this process must end. */
+  /** Called when a process that needs the database alone took it while this one was cut off; this one must end. */
   onLost?: (message: string) => void
 }
 
@@ -140,12 +146,16 @@ export async function startControlPlane(options: Options): Promise<ControlPlane>
   const opened = openStore(config, logger)
   const onLost = options.onLost ?? ((message) => logger.fatal(message))
   const replicaId = randomUUID()
+  const notifier = new Notifier((error) => logger.error({ err: error }, 'a wake-up failed'))
   try {
-    const hold = await holdDatabase({ ...opened, config, log: logger, replicaId, onLost })
-    return await startWith(options, opened, hold, logger, replicaId).catch(async (error) => {
-      await hold.release()
-      throw error
-    })
+    const { db } = opened
+    const hold = await holdDatabase({ db, config, log: logger, replicaId, notifier, onLost })
+    return await startWith(options, opened, hold, logger, replicaId, notifier).catch(
+      async (error) => {
+        await hold.release()
+        throw error
+      },
+    )
   } catch (error) {
     await opened.db.destroy().catch(() => undefined)
     throw error
@@ -158,7 +168,81 @@ async function startWith(
   hold: Hold,
   logger: Logger,
   replicaId: string,
+  notifier: Notifier,
 ): Promise<ControlPlane> {
+  const { config } = options
+  const { db, engine } = store
+  const ctx = await withBootLock(db, engine, () =>
+    openContext(options, store, logger, replicaId, notifier),
+  )
+  await ctx.feed.start()
+  const leavePeers = await joinPeers(ctx)
+  const gateway = await openAgentGateway(ctx)
+  await ctx.replicas.start({
+    onDeclaredDead: () =>
+      gateway.moveAll('Another control plane took over while this one was cut off.'),
+    endOrphans: () => endOrphanSessions(ctx),
+  })
+  const http = buildHttp(ctx)
+  mountRoutes(http, ctx)
+  const sockets = openBrowserGateway(ctx, http)
+  const bound = await http.listen({ host: config.host, port: config.port })
+  ctx.baseUrl ||= bound
+  const certified = ctx.certificates?.start((context) => {
+    ;(http.server as Server as TlsServer).setSecureContext(context)
+  })
+  if (ctx.agentEndpoints.length === 0) {
+    ctx.agentEndpoints = [`${new URL(ctx.baseUrl).hostname}:${gateway.port}`]
+  }
+  await ctx.replicas.rename({ address: ctx.baseUrl })
+  await withBootLock(db, engine, () => upgradeAfterStart(ctx))
+  const stopTicking = startTicking(ctx)
+  const stopMailing = startMailing(ctx, ctx.mailer)
+  const stopNotices = startNotices(ctx)
+  if (config.mail.kind === 'none') logger.warn(NO_MAIL)
+  const stopRounds = await startRounds(ctx)
+  const stopBackups = await startBackups(ctx)
+  return {
+    ctx,
+    http,
+    gateway,
+    sockets,
+    baseUrl: ctx.baseUrl,
+    certified: certified ?? Promise.resolve(),
+    setupToken: (await isSetupDone(db)) ? undefined : await renewSetupToken(db),
+    async close() {
+      await ctx.replicas.drain()
+      const notices = stopNotices() // before its requests are broken off, so that they do not count as failed
+      ctx.outbound.close() // early, so that requests to forges stop waiting
+      await stopRounds()
+      await stopBackups()
+      await stopTicking()
+      await notices
+      await stopMailing()
+      await sockets.close()
+      await http.close()
+      await ctx.certificates?.close()
+      await finishResets(ctx)
+      await gateway.close()
+      await ctx.replicas.leave()
+      await leavePeers()
+      await ctx.feed.stop()
+      await ctx.traces.close()
+      ctx.logs.close()
+      await db.destroy()
+      await hold.release()
+    },
+  }
+}
+
+/** Everything that a start reads or makes in the database, while no other control plane starts. */
+async function openContext(
+  options: Options,
+  store: OpenDatabase,
+  logger: Logger,
+  replicaId: string,
+  notifier: Notifier,
+): Promise<Context> {
   const { config, clock, resolve } = options
   const { db, engine } = store
   await migrate(db, engine)
@@ -172,7 +256,6 @@ async function startWith(
     certificatePem: installation.caCertificate,
     keyPem: caKeyPem,
   })
-  const notifier = new Notifier((error) => logger.error({ err: error }, 'a wake-up failed'))
   const ctx: Context = {
     config,
     db,
@@ -188,7 +271,9 @@ async function startWith(
       notifier,
       log: logger,
       topic: EVENTS_TOPIC,
-      onRows: (rows) => reportEnded(ctx, rows),
+      onRows: async (rows) => {
+        if (ctx.replicas.holds('reports')) await reportEnded(ctx, rows)
+      },
     }),
     log: logger,
     metrics: new Metrics(),
@@ -206,66 +291,32 @@ async function startWith(
     outbound: new Outbound(config, resolve),
     mailer: openMailer(config.mail, join(config.dataDir, 'mail'), options.print ?? (() => {})),
     replicaId,
+    replicas: new Replicas({
+      db,
+      log: logger,
+      isAlone: engine === 'sqlite',
+      self: {
+        id: replicaId,
+        host: hostname(),
+        pid: process.pid,
+        address: config.baseUrl || `${config.host}:${config.port}`,
+        startedAt: time.now(),
+        version: VERSION,
+        peerAddress: null,
+      },
+    }),
     startedAt: time.now(),
     baseUrl: config.baseUrl,
     agentEndpoints: config.agentEndpoints,
   }
+  await ctx.replicas.join()
   addGauges(ctx)
-  await nameHolder(ctx)
   await openAuditChain(ctx)
   await ensureSshAuthorities(ctx)
-  await endFormerSessions(ctx)
+  if ((await ctx.replicas.listLive()).length <= 1) await endFormerSessions(ctx)
   await recoverLogs(ctx)
-  await ctx.feed.start()
   await importLegacySecret(ctx)
-  const gateway = await openAgentGateway(ctx)
-  const http = buildHttp(ctx)
-  mountRoutes(http, ctx)
-  const sockets = openBrowserGateway(ctx, http)
-  const bound = await http.listen({ host: config.host, port: config.port })
-  ctx.baseUrl ||= bound
-  const certified = ctx.certificates?.start((context) => {
-    ;(http.server as Server as TlsServer).setSecureContext(context)
-  })
-  if (ctx.agentEndpoints.length === 0) {
-    ctx.agentEndpoints = [`${new URL(ctx.baseUrl).hostname}:${gateway.port}`]
-  }
-  await nameHolder(ctx)
-  await upgradeAfterStart(ctx)
-  const stopTicking = startTicking(ctx)
-  const stopMailing = startMailing(ctx, ctx.mailer)
-  const stopNotices = startNotices(ctx)
-  if (config.mail.kind === 'none') logger.warn(NO_MAIL)
-  const stopRounds = await startRounds(ctx)
-  const stopBackups = await startBackups(ctx)
-  return {
-    ctx,
-    http,
-    gateway,
-    sockets,
-    baseUrl: ctx.baseUrl,
-    certified: certified ?? Promise.resolve(),
-    setupToken: (await isSetupDone(db)) ? undefined : await renewSetupToken(db),
-    async close() {
-      const notices = stopNotices() // before its requests are broken off, so that they do not count as failed
-      ctx.outbound.close() // early, so that requests to forges stop waiting
-      await stopRounds()
-      await stopBackups()
-      await stopTicking()
-      await notices
-      await stopMailing()
-      await sockets.close()
-      await http.close()
-      await ctx.certificates?.close()
-      await finishResets(ctx)
-      await gateway.close()
-      await ctx.feed.stop()
-      await ctx.traces.close()
-      ctx.logs.close()
-      await db.destroy()
-      await hold.release()
-    },
-  }
+  return ctx
 }
 
 /** For the command of the same name: opens, reads and closes the database without listening. */
@@ -377,7 +428,7 @@ function mountRoutes(http: Api, ctx: Context): void {
   })
 }
 
-/** Runs deadlines each second and retention each hour, one run at a time. */
+/** Runs deadlines each second and retention each hour, one run at a time; of several replicas, one does. */
 function startTicking(ctx: Context): () => Promise<void> {
   let running: Promise<void> = Promise.resolve()
   let busy = false
@@ -393,6 +444,8 @@ function startTicking(ctx: Context): () => Promise<void> {
       })
   }, TICK_MS)
   async function tick(): Promise<void> {
+    await flushRefused(ctx)
+    if (!ctx.replicas.holds('deadlines')) return
     await passDeadlines(ctx)
     await continueKeyRotations(ctx)
     await advanceRollouts(ctx)

@@ -8,11 +8,32 @@ export const DATABASE = {
   connectMs: 5 * SECOND,
 } as const
 
-/** One control plane per database. */
+/** Several control planes on one PostgreSQL; on SQLite there is one. */
 export const REPLICAS = {
   /** The former process may be stopping, or its dead connection may be unnoticed. */
   waitMs: 5 * SECOND,
   againMs: 100,
+  /** After this long without a renewal the others end its sessions and take its duties... */
+  leaseMs: 10 * SECOND,
+  /** ...so a lease survives three renewals that fail or are late. */
+  renewMs: 2 * SECOND,
+  /** A first start makes keys and runs migrations; the others wait for it. */
+  bootMs: MINUTE,
+  /** The connection of hints asks this often whether PostgreSQL answers, and waits this long. */
+  pulseMs: 5 * SECOND,
+  silentMs: 10 * SECOND,
+  reconnectMs: 500,
+  closeMs: SECOND,
+  /** Hints that are sent together; those of a burst are one statement. */
+  hintMs: 5,
+  hints: 10_000,
+  /** A lost hint costs this long: an agent's wake-ups are also rows. */
+  wakesMs: 5 * SECOND,
+  /** Rows become visible late, when their transaction commits. */
+  wakesWithinMs: 30 * SECOND,
+  wakesKeptMs: 10 * MINUTE,
+  /** Sessions that are ended in one transaction. */
+  sessionsTogether: 500,
 } as const
 
 /** After a database was restored from a backup. */

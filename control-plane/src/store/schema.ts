@@ -149,10 +149,11 @@ export interface AgentUpdatesTable {
   finishedAt: number | null
 }
 
+/** Wake-ups of agents, for replicas that missed the hint. */
 export interface AgentWakesTable {
   id: Generated<number>
   agentId: string
-  isTrust: number
+  isTrust: Flag
   at: number
 }
 
@@ -442,6 +443,7 @@ export interface DeviceLoginsTable {
   expiresAt: number
 }
 
+/** Work that one replica does for all. */
 export interface DutiesTable {
   name: string
   replicaId: string
@@ -647,6 +649,8 @@ export interface InstallationTable {
   createdAt: number
   /** Signs the cookies of browser sessions; null: not made yet. */
   cookieSecretSealed: string | null
+  /** Begins when the first replica starts; settings of a later era outrank all earlier ones. */
+  era: Generated<number>
 }
 
 export interface InvitationsTable {
@@ -991,7 +995,9 @@ export interface ReplicasTable {
   address: string
   startedAt: number
   version: string | null
+  /** Where other replicas reach it; null on SQLite. */
   peerAddress: string | null
+  /** By the clock of the database; null on SQLite. */
   leaseUntil: number | null
   drainingAt: number | null
 }

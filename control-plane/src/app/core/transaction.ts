@@ -7,6 +7,7 @@ import { insertEvents } from '../../store/core/events.ts'
 import { workInside } from '../../store/engine/compiled.ts'
 import { isDeadlock, isUniqueViolation } from '../../store/engine/database.ts'
 import type { Db } from '../../store/engine/db.ts'
+import { insertAgentWakes } from '../../store/installation/replicas.ts'
 import { appendAudits } from './audit-chain.ts'
 import type { Change } from './change.ts'
 import { queueCommitStatuses } from './commit-statuses.ts'
@@ -61,11 +62,19 @@ async function changeOnce<T>(ctx: ChangeContext, work: (c: Change) => Promise<T>
     await insertEvents(db, ctx.engine, c.events)
     // after the lock of the events, so that the order of their ids is the order of commits
     await writeNotices(c, notices)
+    if (ctx.engine === 'postgres') await insertAgentWakes(db, [...topics].flatMap(toWake))
     return done
   }
   const result = await ctx.db.transaction().execute((db) => workInside(db, () => perform(db)))
   for (const topic of topics) ctx.notifier.notify(topic)
   return result
+}
+
+/** What another replica must not miss is a row as well. */
+function toWake(topic: string): { agentId: string; isTrust: boolean }[] {
+  const [kind, agentId] = topic.split(':')
+  if (agentId === undefined || (kind !== 'agent' && kind !== 'trust')) return []
+  return [{ agentId, isTrust: kind === 'trust' }]
 }
 
 export const agentTopic = (agentId: string): string => `agent:${agentId}`

@@ -77,11 +77,12 @@ export function startMailing(ctx: Context, mailer: Mailer): () => Promise<void> 
         resolve()
       }
     })
+  const isOurs = () => !isStopping && ctx.replicas.holds('mail')
   async function run(): Promise<void> {
     while (!isStopping) {
       isWoken = false
       try {
-        while (!isStopping && (await sendDueMails(ctx, mailer)) === MAIL.batch);
+        while (isOurs() && (await sendDueMails(ctx, mailer)) === MAIL.batch);
       } catch (error) {
         if (!isStopping) ctx.log.error({ err: error }, 'mail could not be looked at')
       }

@@ -229,11 +229,11 @@ function emitUpdate(c: Change, { id, organizationId }: Server): void {
 /** Once a second, and whenever an agent reports: offers what the rules allow, and ends what is over. */
 export async function advanceRollouts(ctx: Context): Promise<void> {
   for (const rollout of await listRunningRollouts(ctx.db)) {
-    await change(ctx, (c) => advance(ctx, c, rollout))
+    await change(ctx, (c) => advance(c, rollout))
   }
 }
 
-async function advance(ctx: Context, c: Change, rollout: Rollout): Promise<void> {
+async function advance(c: Change, rollout: Rollout): Promise<void> {
   const updates = await listUpdates(c.db, [rollout.id])
   const ids = updates.map(({ serverId }) => serverId)
   const agents = await listServerAgents(c.db, ids)
@@ -246,7 +246,7 @@ async function advance(ctx: Context, c: Change, rollout: Rollout): Promise<void>
       state: update.state as RolloutServer['state'],
       reason: update.reason,
       offeredAt: update.offeredAt,
-      isOnline: hasSession(ctx, agent),
+      isOnline: hasSession(agent),
       isCurrent: agent?.version === rollout.version,
     }
   })

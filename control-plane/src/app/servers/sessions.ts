@@ -6,7 +6,7 @@ import type { Context } from '../../context.ts'
 import { isAttemptState, moveAttempt } from '../../domain/deployments/attempt.ts'
 import { describeFailure } from '../../domain/deployments/failure.ts'
 import { RECONCILE } from '../../limits/forges.ts'
-import { RESTORE } from '../../limits/installation.ts'
+import { REPLICAS, RESTORE } from '../../limits/installation.ts'
 import { ENROLMENT } from '../../limits/keys.ts'
 import {
   type Attempt,
@@ -20,11 +20,13 @@ import { hastenRoundsOfServer } from '../../store/forges/repositories.ts'
 import {
   type Agent,
   type AgentCertificate,
+  endSessions,
   endSessionsOfOthers,
   findAgent,
   findAgentCertificate,
   findGenerations,
   insertAgentCertificate,
+  listOrphanSessions,
   lockAgent,
   markCertificateSeen,
   takeSession,
@@ -344,9 +346,25 @@ async function emitServer(
   emit(c, { organizationId: server.organizationId }, 'server.updated', { id: serverId, status })
 }
 
-/** At start, ends the sessions of earlier processes. */
+/** At the start of the only control plane, ends the sessions of earlier processes. */
 export const endFormerSessions = (ctx: Context): Promise<void> =>
   endSessionsOfOthers(ctx.db, ctx.replicaId, ctx.clock.now())
+
+/** Ends the sessions that no replica has: their replica died, and the agents return to others by themselves. */
+export async function endOrphanSessions(ctx: Context): Promise<void> {
+  for (;;) {
+    const orphans = await listOrphanSessions(ctx.db, REPLICAS.sessionsTogether)
+    if (orphans.length === 0) return
+    await change(ctx, async (c) => {
+      const ended = await endSessions(c.db, orphans, c.now)
+      for (const { id, serverId } of ended) {
+        await updateReachability(c.db, id, c.now)
+        await emitServer(c, serverId, 'offline')
+      }
+    })
+    if (orphans.length < REPLICAS.sessionsTogether) return
+  }
+}
 
 export function toHostFacts(host: NonNullable<Hello['host']>): HostFacts {
   return {

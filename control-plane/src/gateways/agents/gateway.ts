@@ -27,6 +27,8 @@ import { lockAsDuplicate, type Opened } from '../../app/servers/sessions.ts'
 import { signSshHostKey } from '../../app/ssh/host-keys.ts'
 import type { Context } from '../../context.ts'
 import { issueServerCertificate } from '../../keys/authority.ts'
+import { REPLICAS } from '../../limits/installation.ts'
+import { listAgentWakes } from '../../store/installation/replicas.ts'
 import { openFileLines } from './bulk-transfers.ts'
 import { type AgentHandlers, agentIdentity, openListener } from './listener.ts'
 import { LogIntake } from './log-intake.ts'
@@ -35,6 +37,7 @@ import { AgentSession, type Gateway, type SessionIdentity } from './session.ts'
 import { sendRelease } from './updates.ts'
 
 const TICK_MS = 1_000
+const RETRY_MS = 5_000
 const SUPERSEDES_KEPT = 1_000
 const UNKNOWN_AGENT = {
   code: Status.PERMISSION_DENIED,
@@ -44,6 +47,8 @@ const UNKNOWN_AGENT = {
 export interface AgentGateway {
   port: number
   sessions(): AgentSession[]
+  /** Sends all agents elsewhere: to the other replicas, or here again with a new session. */
+  moveAll(message: string): void
   close(): Promise<void>
 }
 
@@ -100,16 +105,22 @@ export async function openAgentGateway(ctx: Context): Promise<AgentGateway> {
       for (const session of again) session.endRows()
     },
   )
+  const stopWakes = readWakes(ctx, sessions)
+  const moveAll = (message: string): void => {
+    const spread = Math.min(60, sessions.size / SESSION.sessionsPerSecond) * 1_000
+    for (const session of [...sessions.values()]) {
+      const after = Math.max(1, Math.round(Math.random() * spread))
+      session.goodbye(GoodbyeReason.SERVER_DRAINING, message, after)
+    }
+  }
   return {
     port: listener.port,
     sessions: () => [...sessions.values()],
+    moveAll,
     async close() {
       stopTicking()
-      const spread = Math.min(60, sessions.size / SESSION.sessionsPerSecond) * 1_000
-      for (const session of [...sessions.values()]) {
-        const after = Math.round(Math.random() * spread)
-        session.goodbye(GoodbyeReason.SERVER_DRAINING, 'The control plane is stopping.', after)
-      }
+      await stopWakes()
+      moveAll('The control plane is stopping.')
       await listener.close(SESSION.drainMs)
       await intake.close()
     },
@@ -156,24 +167,45 @@ class Admission {
 function startTicking(sessions: () => Iterable<AgentSession>, endRows: () => void): () => void {
   const delay = monitorEventLoopDelay({ resolution: 100 })
   delay.enable()
-  let reread = 0
+  let retried = 0
   const timer = setInterval(() => {
     const lagged = delay.max / 1e6 > SESSION.lagMs
     delay.reset()
-    reread += TICK_MS
-    const look = reread >= SESSION.rereadMs
-    if (look) {
-      reread = 0
+    retried += TICK_MS
+    if (retried >= RETRY_MS) {
+      retried = 0
       endRows()
     }
-    for (const session of [...sessions()]) {
-      session.tick(lagged)
-      if (look) session.notify() // a lost wake-up costs at most this delay, never correctness
-    }
+    for (const session of [...sessions()]) session.tick(lagged)
   }, TICK_MS)
   return () => {
     clearInterval(timer)
     delay.disable()
+  }
+}
+
+/** Wakes the sessions whose hint was lost on its way from another replica: their wake-ups are also rows. */
+function readWakes(ctx: Context, sessions: Map<string, AgentSession>): () => Promise<void> {
+  if (ctx.replicas.isAlone) return async () => {}
+  let seen = new Set<number>()
+  let reading: Promise<void> | undefined
+  async function read(): Promise<void> {
+    const wakes = await listAgentWakes(ctx.db, REPLICAS.wakesWithinMs)
+    for (const { id, agentId, isTrust } of wakes) {
+      if (!seen.has(id)) sessions.get(agentId)?.notify(isTrust)
+    }
+    seen = new Set(wakes.map(({ id }) => id))
+  }
+  const timer = setInterval(() => {
+    reading ??= read()
+      .catch((error: unknown) => ctx.log.warn({ err: error }, 'wake-ups could not be read'))
+      .finally(() => {
+        reading = undefined
+      })
+  }, REPLICAS.wakesMs)
+  return async () => {
+    clearInterval(timer)
+    await reading
   }
 }
 

@@ -9,8 +9,20 @@ export interface ColumnFacts {
 export const COLUMN_FACTS: Record<string, Record<string, ColumnFacts>> = {
   replicas: {
     id: { note: 'Random per start.' },
+    peerAddress: { note: 'Where other replicas reach it; null on SQLite.' },
+    leaseUntil: { note: 'By the clock of the database; null on SQLite.' },
+  },
+  duties: {
+    $: { note: 'Work that one replica does for all.' },
+  },
+  agentWakes: {
+    $: { note: 'Wake-ups of agents, for replicas that missed the hint.' },
+    isTrust: { type: 'Flag' },
   },
   installation: {
+    era: {
+      note: 'Begins when the first replica starts; settings of a later era outrank all earlier ones.',
+    },
     cookieSecretSealed: { note: 'Signs the cookies of browser sessions; null: not made yet.' },
   },
   organizations: {

@@ -239,3 +239,40 @@ export async function endSessionsOfOthers(db: Db, replicaId: string, now: number
     .where('replicaId', '!=', replicaId)
     .execute()
 }
+
+export interface OrphanSession {
+  id: string
+  sessionEpoch: number
+}
+
+/** Lists sessions of replicas that have no row any more. */
+export const listOrphanSessions = (db: Db, limit: number): Promise<OrphanSession[]> =>
+  db
+    .selectFrom('agents')
+    .select(['id', 'sessionEpoch'])
+    .where('sessionId', 'is not', null)
+    .where('replicaId', 'not in', db.selectFrom('replicas').select('id'))
+    .orderBy('id')
+    .limit(limit)
+    .execute()
+
+/** Returns those that were not ended or replaced since they were listed. */
+export async function endSessions(
+  db: Db,
+  sessions: readonly OrphanSession[],
+  now: number,
+): Promise<{ id: string; serverId: number }[]> {
+  const ended: { id: string; serverId: number }[] = []
+  for (const { id, sessionEpoch } of sessions) {
+    const row = await db
+      .updateTable('agents')
+      .set({ sessionId: null, disconnectedAt: now })
+      .where('id', '=', id)
+      .where('sessionEpoch', '=', sessionEpoch)
+      .where('sessionId', 'is not', null)
+      .returning(['id', 'serverId'])
+      .executeTakeFirst()
+    if (row) ended.push(row)
+  }
+  return ended
+}
