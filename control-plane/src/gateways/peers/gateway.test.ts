@@ -277,7 +277,8 @@ describe('a question to an agent that a peer holds', () => {
 /** A TCP relay before a node, which a test kills or freezes: the peer dies, or its packets are lost. */
 class Interposed {
   readonly #server: TcpServer
-  readonly #sockets = new Set<{ destroy(): void }>()
+  readonly #sockets = new Set<Socket>()
+  readonly #pairs: [Socket, Socket][] = []
   #isFrozen = false
 
   private constructor(server: TcpServer) {
@@ -295,14 +296,20 @@ class Interposed {
       socket.on('error', () => onward.destroy())
       onward.on('error', () => socket.destroy())
       socket.pipe(onward).pipe(socket)
+      made.#pairs.push([socket, onward])
     })
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
     directory.set(node.id, `127.0.0.1:${(server.address() as { port: number }).port}`)
     return made
   }
 
+  /** Connections stay open, but nothing arrives any more. */
   freeze(): void {
     this.#isFrozen = true
+    for (const [one, other] of this.#pairs) {
+      one.unpipe(other).pause()
+      other.unpipe(one).pause()
+    }
   }
 
   kill(): void {
@@ -433,6 +440,26 @@ describe('an upload that arrives at another control plane', () => {
     b.peers.close()
     await expect(second.reader.next()).rejects.toThrow('broke')
     expect(await second.upload.done.promise).toMatchObject({ reason: 'canceled' })
+  })
+
+  test('ends at the agent soon after the control plane of its reader stopped answering', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    try {
+      const [a, b] = [await Node.start('a'), await Node.start('b')]
+      const link = await Interposed.before(a)
+      const { transferId, frames, cancel } = expectFile(a)
+      const upload = new FakeUpload(b)
+      await upload.send({ case: 'header', value: { transferId } })
+      await frames[Symbol.asyncIterator]().next()
+      link.freeze()
+      await vi.advanceTimersByTimeAsync(PEERS.keepaliveMs + 1)
+      await vi.advanceTimersByTimeAsync(PEERS.keepaliveTimeoutMs + 1)
+      expect(await upload.done.promise).toMatchObject({ reason: 'canceled' })
+      cancel()
+      link.kill()
+    } finally {
+      vi.useRealTimers()
+    }
   })
 
   test('ends at the agent when the reader leaves or its control plane dies', async () => {
