@@ -5,6 +5,7 @@ import { existsSync } from 'node:fs'
 import type { Server } from 'node:net'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
 import type { Server as TlsServer } from 'node:tls'
 import { VERSION } from '@berth/shared/version'
 import { type Logger, pino } from 'pino'
@@ -212,6 +213,7 @@ async function startWith(
     setupToken: (await isSetupDone(db)) ? undefined : await renewSetupToken(db),
     async close() {
       await ctx.replicas.drain()
+      if (await ctx.replicas.hasOthers()) await delay(config.noticeMs)
       const notices = stopNotices() // before its requests are broken off, so that they do not count as failed
       ctx.outbound.close() // early, so that requests to forges stop waiting
       await stopRounds()

@@ -32,6 +32,8 @@ export const REPLICAS = {
   /** Rows become visible late, when their transaction commits. */
   wakesWithinMs: 30 * SECOND,
   wakesKeptMs: 10 * MINUTE,
+  /** One that stops serves on until balancers have noticed: they look every second or two. */
+  noticeMs: 4 * SECOND,
   /** Sessions that are ended in one transaction. */
   sessionsTogether: 500,
 } as const

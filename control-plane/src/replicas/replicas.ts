@@ -175,6 +175,12 @@ export class Replicas {
     await this.#events?.endOrphans()
   }
 
+  /** Others that people and agents may go to; none if the database does not answer. */
+  async hasOthers(): Promise<boolean> {
+    const live = await this.listLive().catch(() => [])
+    return live.some(({ id, drainingAt }) => id !== this.id && drainingAt === null)
+  }
+
   async #isOnly(): Promise<boolean> {
     return (await listLiveReplicas(this.#db)).every(({ id }) => id === this.id)
   }

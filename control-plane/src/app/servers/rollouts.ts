@@ -226,9 +226,16 @@ function emitUpdate(c: Change, { id, organizationId }: Server): void {
   emit(c, { organizationId }, 'server.updated', { server_id: id, changed: ['update'] })
 }
 
-/** Once a second, and whenever an agent reports: offers what the rules allow, and ends what is over. */
+/**
+ * Once a second, and whenever an agent reports: offers what the rules allow, and ends what is over. It waits while
+ * control planes of two versions run, because only those of the later one have the packages.
+ */
 export async function advanceRollouts(ctx: Context): Promise<void> {
-  for (const rollout of await listRunningRollouts(ctx.db)) {
+  const running = await listRunningRollouts(ctx.db)
+  if (running.length === 0) return
+  const versions = new Set((await ctx.replicas.listLive()).map(({ version }) => version))
+  if (versions.size > 1) return
+  for (const rollout of running) {
     await change(ctx, (c) => advance(c, rollout))
   }
 }
