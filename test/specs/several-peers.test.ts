@@ -4,7 +4,7 @@ import { generateKeyPairSync, randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import type { Artifact, SshCertificate, Task } from '@berth/shared/api'
 import { ed25519PublicKey, formatPublicKey } from '@berth/shared/ssh'
-import { ActionSchema, HostVerdict, type Request } from '@berth/shared/wire'
+import { ActionSchema, FileFrameSchema, HostVerdict, type Request } from '@berth/shared/wire'
 import { create } from '@bufbuild/protobuf'
 import { durationFromMs } from '@bufbuild/protobuf/wkt'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -12,6 +12,7 @@ import { openChannel } from '../../agent/src/link/channel.ts'
 import { Masker } from '../../agent/src/machine/masking/mask.ts'
 import { ServiceLog } from '../../agent/src/service-logs/writer.ts'
 import { callAgent } from '../../control-plane/src/agents/agent-rpc.ts'
+import { expectTransfer } from '../../control-plane/src/agents/transfers.ts'
 import { Balancer } from '../fixtures/platform/balancer.ts'
 import { missing } from '../fixtures/platform/components.ts'
 import type { TestControlPlane } from '../fixtures/platform/control-plane.ts'
@@ -192,6 +193,28 @@ describe.skipIf(missing('postgres'))('through any control plane', () => {
       const facts = { case: 'facts' as const, value: { facts: [{ name: 'moved' }] } }
       session.send({ case: 'response', value: { requestId, body: facts } })
       expect(await asked).toMatchObject({ case: 'facts', value: { facts: [{ name: 'moved' }] } })
+    })
+
+    test('an upload ends with the session of its agent, wherever that is', async () => {
+      const { ctx } = b.running
+      const { transferId, frames } = expectTransfer(ctx, agent.identity.agentId, 'file', {
+        firstFrameMs: 60_000,
+        idleMs: 60_000,
+        signal,
+      })
+      const upload = agent.client.sendFile(() => {})
+      upload.on('error', () => {})
+      const header = { case: 'header' as const, value: { transferId } }
+      upload.write(create(FileFrameSchema, { frame: header }))
+      const reader = frames[Symbol.asyncIterator]()
+      await reader.next()
+      await ctx.transfers.checks.look()
+      await ctx.transfers.checks.look() // the same session goes on
+      const rest = reader.next()
+      session.cut()
+      session = await agent.active()
+      await ctx.transfers.checks.look()
+      await expect(rest).rejects.toMatchObject({ code: 'server_offline' })
     })
 
     test('a revocation made at one reaches the agent of another', async () => {
