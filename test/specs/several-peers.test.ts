@@ -1,13 +1,21 @@
 // Three control planes on one PostgreSQL: the agent's session is at one, people ask another one, and the agent's uploads
 // arrive at a third.
 import { generateKeyPairSync, randomBytes } from 'node:crypto'
+import { once } from 'node:events'
 import { join } from 'node:path'
 import type { Artifact, SshCertificate, Task } from '@berth/shared/api'
 import { ed25519PublicKey, formatPublicKey } from '@berth/shared/ssh'
-import { ActionSchema, FileFrameSchema, HostVerdict, type Request } from '@berth/shared/wire'
-import { create } from '@bufbuild/protobuf'
+import {
+  ActionSchema,
+  encodeMessage,
+  FileFrameSchema,
+  HostVerdict,
+  type Request,
+} from '@berth/shared/wire'
+import { create, toBinary } from '@bufbuild/protobuf'
 import { durationFromMs } from '@bufbuild/protobuf/wkt'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { dialFileLine } from '../../agent/src/link/bulk-transfer.ts'
 import { openChannel } from '../../agent/src/link/channel.ts'
 import { Masker } from '../../agent/src/machine/masking/mask.ts'
 import { ServiceLog } from '../../agent/src/service-logs/writer.ts'
@@ -193,6 +201,48 @@ describe.skipIf(missing('postgres'))('through any control plane', () => {
       const facts = { case: 'facts' as const, value: { facts: [{ name: 'moved' }] } }
       session.send({ case: 'response', value: { requestId, body: facts } })
       expect(await asked).toMatchObject({ case: 'facts', value: { facts: [{ name: 'moved' }] } })
+    })
+
+    test('a bulk transfer that is passed on breaks at both ends, and needs the expected agent', async () => {
+      const expectFile = (agentId = agent.identity.agentId) =>
+        expectTransfer(b.running.ctx, agentId, 'file', {
+          firstFrameMs: 60_000,
+          idleMs: 60_000,
+          signal,
+        })
+      const begin = async ({ transferId }: { transferId: string }) => {
+        const line = await dialFileLine(
+          agent.identity,
+          `127.0.0.1:${c.running.gateway.port}`,
+          signal,
+        )
+        const frame = { case: 'header' as const, value: { transferId } }
+        line.write(encodeMessage(toBinary(FileFrameSchema, create(FileFrameSchema, { frame }))))
+        return line
+      }
+      const broken = expectFile()
+      const reader = broken.frames[Symbol.asyncIterator]()
+      const cut = await begin(broken)
+      await reader.next()
+      cut.destroy()
+      await expect(reader.next()).rejects.toThrow('broke')
+
+      const left = expectFile()
+      const unread = await begin(left)
+      for await (const _ of left.frames) break
+      await once(unread, 'close')
+
+      const foreign = expectFile('another-agent')
+      await once(await begin(foreign), 'close')
+      foreign.cancel()
+      await once(await begin({ transferId: 'gone.guessed' }), 'close')
+      const garbage = await dialFileLine(
+        agent.identity,
+        `127.0.0.1:${c.running.gateway.port}`,
+        signal,
+      )
+      garbage.write(Buffer.alloc(64))
+      await once(garbage, 'close')
     })
 
     test('an upload ends with the session of its agent, wherever that is', async () => {

@@ -1,9 +1,20 @@
 // Connections to other control planes: one for each live peer, made on demand. Invariants: the other side has proved
 // that it is the peer that was asked for; a connection is cut when the peer's lease ends or it stops answering, and
 // closed when it is idle or our certificate was replaced.
-import { createSecureContext, type PeerCertificate } from 'node:tls'
+import {
+  connect,
+  createSecureContext,
+  type PeerCertificate,
+  type SecureContext,
+  type TLSSocket,
+} from 'node:tls'
 import { SESSION } from '@berth/shared'
-import { isConnected, openPeerClient, type PeerClient } from '@berth/shared/wire/peers'
+import {
+  isConnected,
+  openPeerClient,
+  PASSED_TRANSFER,
+  type PeerClient,
+} from '@berth/shared/wire/peers'
 import { CONTROL_PLANE_NAME, parseReplicaId } from '../keys/authority.ts'
 import { PEERS } from '../limits/peers.ts'
 import type { OwnCertificate } from './own-certificate.ts'
@@ -31,32 +42,78 @@ const OPTIONS = {
   'grpc.enable_http_proxy': 0, // a peer is never behind the proxy for the internet
 } as const
 
-function dial(own: OwnCertificate, replicaId: string, address: string): PeerClient {
-  const { certificatePem: cert, keyPem: key } = own.current
-  return openPeerClient({
-    address,
-    context: createSecureContext({ ca: own.authorityPem, cert, key, minVersion: 'TLSv1.3' }),
-    checkServer: ({ raw }: PeerCertificate) =>
+/** How one peer is dialed: where it is, what we show, and whom we expect. */
+class Dialing {
+  readonly #address: string
+  readonly #context: SecureContext
+  readonly #checkServer: (certificate: PeerCertificate) => Error | undefined
+
+  constructor(own: OwnCertificate, replicaId: string, address: string) {
+    const { certificatePem: cert, keyPem: key } = own.current
+    this.#address = address
+    this.#context = createSecureContext({ ca: own.authorityPem, cert, key, minVersion: 'TLSv1.3' })
+    this.#checkServer = ({ raw }) =>
       parseReplicaId(raw, own.installationId) === replicaId
         ? undefined
-        : new Error(`the other side is not the control plane ${replicaId}`),
-    options: OPTIONS,
-  })
+        : new Error(`the other side is not the control plane ${replicaId}`)
+  }
+
+  client(): PeerClient {
+    const [address, context, checkServer] = [this.#address, this.#context, this.#checkServer]
+    return openPeerClient({ address, context, checkServer, options: OPTIONS })
+  }
+
+  line(): TLSSocket {
+    const [, bracketed, plain, port] = /^(?:\[(.+)\]|(.+)):(\d+)$/.exec(this.#address) ?? []
+    return connect({
+      host: bracketed ?? plain ?? '',
+      port: Number(port),
+      servername: CONTROL_PLANE_NAME,
+      secureContext: this.#context,
+      checkServerIdentity: (_, certificate) => this.#checkServer(certificate),
+      ALPNProtocols: [PASSED_TRANSFER],
+    })
+  }
 }
 
 /** One connection and the calls on it. */
 export class PeerConnection {
   readonly client: PeerClient
+  readonly #dialing: Dialing
   readonly #ends = new Set<() => void>()
   readonly #whenIdle: () => void
   #idle: NodeJS.Timeout | undefined
   #isRetired = false
   #isClosed = false
 
-  constructor(client: PeerClient, whenIdle: () => void) {
-    this.client = client
+  constructor(dialing: Dialing, whenIdle: () => void) {
+    this.#dialing = dialing
+    this.client = dialing.client()
     this.#whenIdle = whenIdle
     this.#rest()
+  }
+
+  /** A second connection, for one bulk transfer; undefined if it is not open in time. It is cut with this one. */
+  openLine(): Promise<TLSSocket | undefined> {
+    const socket = this.#dialing.line()
+    socket.setNoDelay(true)
+    socket.on('error', () => undefined) // its close is what counts
+    socket.once(
+      'close',
+      this.use(() => socket.destroy()),
+    )
+    return new Promise((resolve) => {
+      const timer = setTimeout(() => socket.destroy(), PEERS.dialMs)
+      socket.once('close', () => {
+        clearTimeout(timer)
+        resolve(undefined)
+      })
+      socket.once('secureConnect', () => {
+        clearTimeout(timer)
+        if (socket.alpnProtocol === PASSED_TRANSFER) resolve(socket)
+        else socket.destroy()
+      })
+    })
   }
 
   /** Registers a call that must end when the connection is cut. Call the returned function when it is over. */
@@ -129,8 +186,8 @@ export class PeerConnections {
     const existing = this.#open.get(replicaId) // another caller was faster
     if (existing || !address || this.#isClosed) return existing
     if (this.#open.size >= PEERS.connections) return undefined
-    const client = dial(this.#own, replicaId, address)
-    const connection = new PeerConnection(client, () => this.#drop(replicaId, connection))
+    const dialing = new Dialing(this.#own, replicaId, address)
+    const connection = new PeerConnection(dialing, () => this.#drop(replicaId, connection))
     this.#open.set(replicaId, connection)
     this.#timer ??= setInterval(() => {
       this.#cutDead().catch(() => undefined) // the database is away: keepalive still finds dead peers

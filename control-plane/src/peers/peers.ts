@@ -1,8 +1,10 @@
 // Calls to other control planes: questions to agents that they hold, and uploads that they expect. Every call ends: with
 // its answer, its caller, its deadline, or the peer.
+import type { TLSSocket } from 'node:tls'
 import {
   type ContainerLogFrame,
   encodeBytes,
+  encodeMessage,
   type FileFrame,
   openRawUpload,
   type Request,
@@ -11,6 +13,7 @@ import {
 import {
   type AskRefusal,
   AskRequestSchema,
+  DeliverOpenSchema,
   type DeliverRefusal,
   DeliverRequestSchema,
   GrpcStatus,
@@ -122,6 +125,33 @@ export class Peers {
     const delivery = new Delivery(call, target)
     const done = connection.use(() => delivery.cancel())
     return delivery
+  }
+
+  /** Joins an agent's bulk transfer with a connection to the peer that expects it; each ends with the other. */
+  async passLine(
+    { replicaId, agentId }: Pick<DeliveryTarget, 'replicaId' | 'agentId'>,
+    socket: TLSSocket,
+  ): Promise<void> {
+    if (this.#deliveries >= PEERS.deliveries) {
+      socket.destroy()
+      return
+    }
+    this.#deliveries += 1
+    socket.once('close', () => {
+      this.#deliveries -= 1
+    })
+    const connection = await this.#connections.reach(replicaId).catch(() => undefined)
+    const onward = await connection?.openLine()
+    if (!onward || socket.destroyed) {
+      onward?.destroy()
+      socket.destroy()
+      return
+    }
+    socket.once('close', () => onward.destroy())
+    onward.once('close', () => socket.destroySoon()) // after the answer was sent
+    const open = create(DeliverOpenSchema, { agentId, kind: TransferKind.FILE })
+    onward.write(encodeMessage(toBinary(DeliverOpenSchema, open)))
+    socket.pipe(onward).pipe(socket)
   }
 }
 

@@ -8,6 +8,9 @@ import { createClient, type ServiceClient } from './grpc.ts'
 export { status as GrpcStatus } from '@grpc/grpc-js'
 export * from './gen/berth/peer/v1/peer_pb.ts'
 
+/** A bulk transfer (ALPN `berth-files/1`) that is passed on: a record with DeliverOpen, then its bytes as they came. */
+export const PASSED_TRANSFER = 'berth-passed-files/1'
+
 export type PeerClient = ServiceClient<(typeof PeerService)['method']>
 
 interface PeerDial {

@@ -1,6 +1,6 @@
 // Control planes that call each other over real mutual TLS: who may connect, what reaches an agent that another one
 // holds, how uploads find their reader, and what a caller sees of a peer that dies or stops answering.
-import { connect, createServer, type Server as TcpServer } from 'node:net'
+import { connect, createServer, type Socket, type Server as TcpServer } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import { AppError, TRANSFERS } from '@berth/shared'
 import {

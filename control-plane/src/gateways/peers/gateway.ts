@@ -1,21 +1,25 @@
 // The gateway for other control planes: answers for the agents that this one holds, takes uploads that it expects, and
 // hears what their people watch. Only a certificate of a control plane of this installation opens a connection.
 
+import type { TLSSocket } from 'node:tls'
 import { type ServiceHandlers, serviceDefinition } from '@berth/shared/wire'
 import {
   AskRefusal,
   AskResponseSchema,
+  DeliverOpenSchema,
   DeliverRefusal,
   type DeliverRequest,
   DeliverResponseSchema,
+  PASSED_TRANSFER,
   PeerService,
   TransferKind,
   WatchResponseSchema,
 } from '@berth/shared/wire/peers'
-import { create } from '@bufbuild/protobuf'
+import { create, fromBinary } from '@bufbuild/protobuf'
 import { durationMs } from '@bufbuild/protobuf/wkt'
 import { status as Status, type UntypedServiceImplementation } from '@grpc/grpc-js'
 import { toAskRefusal } from '../../agents/agent-rpc.ts'
+import { finishLine, readFirstMessage, uploadOn } from '../../agents/bulk-lines.ts'
 import { receivePassedUpload } from '../../agents/transfers.ts'
 import type { Frames, RefusedUpload, Upload } from '../../agents/uploads.ts'
 import type { Context } from '../../context.ts'
@@ -53,14 +57,19 @@ export async function openPeerGateway(
     port,
     trusted: [own.authorityPem],
     own: own.current,
-    connections: 2 * PEERS.connections, // a peer may reconnect before its dead connection is noticed
+    // a peer may reconnect before its dead connection is noticed; each bulk transfer has its own
+    connections: 2 * PEERS.connections + PEERS.deliveries,
     streamsPerConnection: PEERS.streamsPerConnection,
     keepaliveMs: PEERS.keepaliveMs,
     keepaliveTimeoutMs: PEERS.keepaliveTimeoutMs,
     serve: (server) => server.addService(serviceDefinition(PeerService), handlers),
+    protocols: [PASSED_TRANSFER],
     take: (socket) => {
       const raw = socket.authorized ? socket.getPeerCertificate().raw : undefined
-      return parseReplicaId(raw, ctx.installationId) === undefined ? 'refused' : 'http2'
+      if (parseReplicaId(raw, ctx.installationId) === undefined) return 'refused'
+      if (socket.alpnProtocol !== PASSED_TRANSFER) return 'http2'
+      receiveLine(ctx, socket)
+      return 'taken'
     },
     async probe() {
       const { keyPem: key, certificatePem: cert } = own.current
@@ -155,6 +164,17 @@ function makeHandlers(ctx: Parts, watches: Set<() => void>): Handlers {
       })
     },
   }
+}
+
+/** A bulk transfer that a peer passes on. */
+function receiveLine(ctx: Parts, socket: TLSSocket): void {
+  socket.on('error', () => undefined) // the close event handles it
+  readFirstMessage(socket, (message) => {
+    const { agentId } = fromBinary(DeliverOpenSchema, message)
+    receivePassedUpload(ctx, agentId, 'file', uploadOn(socket), finishLine(socket))
+    socket.resume()
+    return 'drop'
+  })
 }
 
 const REFUSALS = {

@@ -339,7 +339,9 @@ export const PeerService: GenService<{
   },
   /**
    * Bytes that an agent uploaded to the caller, for a reader at the callee. First message: open. A slow reader stops the
-   * stream. The answer comes when everything was read, or earlier if it is not wanted.
+   * stream. The answer comes when everything was read, or earlier if it is not wanted. An agent's bulk transfer takes a
+   * TLS connection of its own to the same port instead, ALPN `berth-passed-files/1`: a record with DeliverOpen, then what
+   * the agent sends, byte for byte; the answer goes the same way back.
    *
    * @generated from rpc berth.peer.v1.PeerService.Deliver
    */
