@@ -7,7 +7,6 @@ import type { Clock } from './clock.ts'
 import type { Config } from './config.ts'
 import type { Outbound } from './forges/forges.ts'
 import type { HttpsCertificates } from './https/certificates.ts'
-import type { DownloadTickets } from './identity/download-tickets.ts'
 import type { Identity } from './identity/identity.ts'
 import type { Quotas } from './identity/quotas.ts'
 import type { Authority } from './keys/authority.ts'
@@ -21,6 +20,7 @@ import type { Notifier } from './notifications/notifier.ts'
 import type { Watchers } from './notifications/watchers.ts'
 import type { Peers } from './peers/peers.ts'
 import type { Replicas } from './replicas/replicas.ts'
+import type { LogBlocks } from './store/deployments/log-blocks.ts'
 import type { LogFiles } from './store/deployments/log-files.ts'
 import type { Engine } from './store/engine/db.ts'
 import type { DiskSpace } from './store/engine/disk-space.ts'
@@ -51,13 +51,12 @@ export interface Context {
   secretStore: SecretStore
   identity: Identity
   sshSigners: SshSigners
-  logs: LogFiles
+  /** Of tasks: files beside SQLite, blocks in PostgreSQL. */
+  logs: LogFiles | LogBlocks
   /** Whether there is disk space. */
   diskSpace: DiskSpace
-  /** Request limits, shared by all gateways. */
+  /** Request limits, shared by all gateways and control planes. */
   quotas: Quotas
-  /** What browsers may download in the next minute. */
-  tickets: DownloadTickets
   /** Repositories, their forges, and receivers of notifications. */
   outbound: Outbound
   mailer: Mailer

@@ -14,20 +14,16 @@ import { Transfers } from './agents/transfers.ts'
 import { type AuditVerdict, openAuditChain, verifyAudit } from './app/core/audit-check.ts'
 import { EVENTS_TOPIC } from './app/core/transaction.ts'
 import { passDeadlines, sweep } from './app/deployments/deadlines.ts'
-import { recoverLogs } from './app/deployments/logs.ts'
+import { openLogs } from './app/deployments/logs.ts'
 import { startRounds } from './app/forges/reconcile-rounds.ts'
 import { flushRefused } from './app/forges/rejected-deliveries.ts'
 import { importLegacySecret } from './app/forges/webhook-secrets.ts'
 import { checkAlerts } from './app/installation/alerts.ts'
 import { startBackups } from './app/installation/backups.ts'
 import { continueKeyRotations } from './app/installation/data-key-rotation.ts'
-import { openDataKeys } from './app/installation/data-keys.ts'
-import {
-  isSetupDone,
-  openCookieSecret,
-  openInstallation,
-  renewSetupToken,
-} from './app/installation/setup.ts'
+import { listKekIds, openDataKeys, shareDataKeys } from './app/installation/data-keys.ts'
+import { importHeldLogs, startLogImport } from './app/installation/log-import.ts'
+import { openCookieSecret, openInstallation, renewSetupToken } from './app/installation/setup.ts'
 import { startNotices } from './app/notices/sending.ts'
 import { finishResets } from './app/people/browser-sign-in.ts'
 import { resetFactorsByOperator } from './app/people/factors/factors.ts'
@@ -86,13 +82,14 @@ import { serverRoutes } from './gateways/rest/servers/servers.ts'
 import { sshRoutes } from './gateways/rest/ssh/certificates.ts'
 import { openBrowserGateway, type Sockets } from './gateways/trpc/gateway.ts'
 import { openCertificates } from './https/certificates.ts'
-import { DownloadTickets } from './identity/download-tickets.ts'
-import { Quotas } from './identity/quotas.ts'
+import { Quotas, type Sharing } from './identity/quotas.ts'
 import { createIdentity } from './identity/sign-in/auth.ts'
+import { WINDOW_MS } from './identity/windows.ts'
 import { loadAuthority } from './keys/authority.ts'
-import { createKek, type Kek, loadKek, SecretStore } from './keys/secret-store.ts'
+import { createKek, type Kek, KekError, loadKek, SecretStore } from './keys/secret-store.ts'
 import { SshSigners } from './keys/ssh-signers.ts'
 import { ALERTS } from './limits/installation.ts'
+import { SHARED_LIMITS } from './limits/sharing.ts'
 import { openMailer } from './mail/mail.ts'
 import { addGauges } from './monitoring/gauges.ts'
 import { Metrics } from './monitoring/metrics.ts'
@@ -103,12 +100,14 @@ import { Notifier } from './notifications/notifier.ts'
 import { Watchers } from './notifications/watchers.ts'
 import { holdDatabase } from './replicas/database-hold.ts'
 import { Replicas } from './replicas/replicas.ts'
+import { addCounts, deleteOldWindows } from './store/core/rate-limits.ts'
+import { LogBlocks } from './store/deployments/log-blocks.ts'
 import { LogFiles } from './store/deployments/log-files.ts'
 import { withBootLock } from './store/engine/boot-lock.ts'
 import { type OpenDatabase, openPostgres, openSqlite } from './store/engine/database.ts'
 import { DiskSpace } from './store/engine/disk-space.ts'
 import type { Hold } from './store/engine/file-lock.ts'
-import { migrate } from './store/engine/migrations.ts'
+import { migrate } from './store/engine/migrate.ts'
 import { makePrivateFolder } from './store/engine/private-files.ts'
 
 export interface ControlPlane {
@@ -132,7 +131,7 @@ interface Options {
   print?: (text: string) => void
   /** Resolves hostnames of forges; tests pass their own. */
   resolve?: Resolve
-  /** Called when a process that needs the database alone took it while this one was cut off; this one must end. */
+  /** Called when a process that needs the database alone, or a newer release, took it meanwhile: this one must end. */
   onLost?: (message: string) => void
 }
 
@@ -145,11 +144,11 @@ export async function startControlPlane(options: Options): Promise<ControlPlane>
   const logger = log ?? pino({ level: config.logLevel }, pino.destination(2))
   makePrivateFolder(config.dataDir)
   const opened = openStore(config, logger)
-  const onLost = options.onLost ?? ((message) => logger.fatal(message))
   const replicaId = randomUUID()
   const notifier = new Notifier((error) => logger.error({ err: error }, 'a wake-up failed'))
   try {
     const { db } = opened
+    const onLost = lostBy(options, logger)
     const hold = await holdDatabase({ db, config, log: logger, replicaId, notifier, onLost })
     return await startWith(options, opened, hold, logger, replicaId, notifier).catch(
       async (error) => {
@@ -163,6 +162,11 @@ export async function startControlPlane(options: Options): Promise<ControlPlane>
   }
 }
 
+const lostBy =
+  ({ onLost }: Options, log: Logger) =>
+  (message: string): void =>
+    onLost ? onLost(message) : log.fatal(message)
+
 async function startWith(
   options: Options,
   store: OpenDatabase,
@@ -173,15 +177,18 @@ async function startWith(
 ): Promise<ControlPlane> {
   const { config } = options
   const { db, engine } = store
+  const onLost = lostBy(options, logger)
   const ctx = await withBootLock(db, engine, () =>
     openContext(options, store, logger, replicaId, notifier),
   )
+  const stopSharing = engine === 'postgres' ? shareDataKeys(ctx) : undefined
   await ctx.feed.start()
   const leavePeers = await joinPeers(ctx)
   const gateway = await openAgentGateway(ctx)
   await ctx.replicas.start({
     onDeclaredDead: () =>
       gateway.moveAll('Another control plane took over while this one was cut off.'),
+    onOutdated: onLost,
     endOrphans: () => endOrphanSessions(ctx),
   })
   const http = buildHttp(ctx)
@@ -203,6 +210,7 @@ async function startWith(
   if (config.mail.kind === 'none') logger.warn(NO_MAIL)
   const stopRounds = await startRounds(ctx)
   const stopBackups = await startBackups(ctx)
+  const stopImport = startLogImport(ctx)
   return {
     ctx,
     http,
@@ -210,7 +218,7 @@ async function startWith(
     sockets,
     baseUrl: ctx.baseUrl,
     certified: certified ?? Promise.resolve(),
-    setupToken: (await isSetupDone(db)) ? undefined : await renewSetupToken(db),
+    setupToken: await renewSetupToken(ctx),
     async close() {
       await ctx.replicas.drain()
       if (await ctx.replicas.hasOthers()) await delay(config.noticeMs)
@@ -218,6 +226,7 @@ async function startWith(
       ctx.outbound.close() // early, so that requests to forges stop waiting
       await stopRounds()
       await stopBackups()
+      await stopImport()
       await stopTicking()
       await notices
       await stopMailing()
@@ -225,6 +234,8 @@ async function startWith(
       await http.close()
       await ctx.certificates?.close()
       await finishResets(ctx)
+      await ctx.quotas.close()
+      await stopSharing?.()
       await gateway.close()
       await ctx.replicas.leave()
       await leavePeers()
@@ -249,7 +260,7 @@ async function openContext(
   const { db, engine } = store
   await migrate(db, engine)
   const time = clock ?? { now: () => Date.now() }
-  const secretStore = new SecretStore(openKek(config), openPreviousKek(config))
+  const secretStore = await openSecretStore(config, db)
   const wrappedAgain = await openDataKeys(db, secretStore, time.now())
   if (wrappedAgain > 0)
     logger.info({ keys: wrappedAgain }, 'data keys were wrapped with the new key')
@@ -264,7 +275,7 @@ async function openContext(
     engine,
     clock: time,
     notifier,
-    watchers: new Watchers(),
+    watchers: new Watchers(notifier),
     agentRpc: new LiveAgents(),
     transfers: new Transfers(replicaId, db),
     peers: undefined,
@@ -286,10 +297,11 @@ async function openContext(
     secretStore,
     identity: createIdentity(() => ctx, await openCookieSecret(db, secretStore)),
     sshSigners: new SshSigners(secretStore),
-    logs: new LogFiles(join(config.dataDir, 'logs')),
+    logs: store.copyOut
+      ? new LogBlocks(db, store.copyOut)
+      : new LogFiles(join(config.dataDir, 'logs')),
     diskSpace: new DiskSpace(store, config.dataDir),
-    quotas: new Quotas(config, time),
-    tickets: new DownloadTickets(time),
+    quotas: new Quotas(config, time, shareQuotas(store, logger)),
     outbound: new Outbound(config, resolve),
     mailer: openMailer(config.mail, join(config.dataDir, 'mail'), options.print ?? (() => {})),
     replicaId,
@@ -316,7 +328,8 @@ async function openContext(
   await openAuditChain(ctx)
   await ensureSshAuthorities(ctx)
   if ((await ctx.replicas.listLive()).length <= 1) await endFormerSessions(ctx)
-  await recoverLogs(ctx)
+  await openLogs(ctx)
+  await importHeldLogs(ctx)
   await importLegacySecret(ctx)
   return ctx
 }
@@ -364,9 +377,31 @@ function openStore(config: Config, log: Logger): OpenDatabase {
   )
 }
 
-function openKek(config: Config): Kek {
-  if (config.createKek && !existsSync(config.kekFile)) return createKek(config.kekFile)
-  return loadKek(config.kekFile)
+/** All control planes of one database have the same key: a new one is made only for a database without secrets. */
+async function openSecretStore(config: Config, db: OpenDatabase['db']): Promise<SecretStore> {
+  const { kekFile, createKek: mayCreate } = config
+  const used = await listKekIds(db)
+  const isNew = mayCreate && used.length === 0 && !existsSync(kekFile)
+  const kek = isNew ? createKek(kekFile) : loadKek(kekFile)
+  const former = openPreviousKek(config)
+  const strange = used.find((id) => ![kek, ...former].some((one) => one.id === id))
+  if (strange === undefined) return new SecretStore(kek, former)
+  throw new KekError(
+    `The secrets of this database were sealed with another key (id ${strange}) than the key file ${kekFile} holds (id ${kek.id}). Start with the key file that belongs to this database; several control planes on one database have the same one.`,
+  )
+}
+
+/** SQLite has one process, whose memory is exact. */
+function shareQuotas({ db, engine }: OpenDatabase, log: Logger): Sharing | undefined {
+  if (engine === 'sqlite') return undefined
+  const { windowMs, windows } = SHARED_LIMITS
+  return {
+    windows: {
+      add: (added, now) => addCounts(db, added, now - WINDOW_MS),
+      sweep: (now) => deleteOldWindows(db, now - windowMs, windows),
+    },
+    onFailed: (error) => log.debug({ err: error }, 'rate limits count for this process alone'),
+  }
 }
 
 const openPreviousKek = (config: Config): Kek[] =>

@@ -127,34 +127,6 @@ describe.skipIf(missing('postgres'))('through any control plane', () => {
     log.close()
   })
 
-  test('the log of a running task is committed at short intervals for a viewer elsewhere', async () => {
-    const running = Promise.withResolvers<void>()
-    p.executor.script = async (attempt) => {
-      await running.promise
-      attempt.succeed()
-    }
-    const { id } = (await p.deploy(environmentId)).body
-    const answer = await fetch(`${b.url}/api/tasks/${id}/log?follow=true`, {
-      headers: { authorization: `Bearer ${b.token}` },
-    })
-    const attempt = await until('the attempt is watched at all of them', async () => {
-      const row = await a.running.ctx.db
-        .selectFrom('attempts')
-        .select('id')
-        .where('taskId', '=', id)
-        .executeTakeFirst()
-      const watched = [a, b, c].every(({ running: { ctx } }) =>
-        ctx.watchers.isWatched(row?.id ?? ''),
-      )
-      return watched ? row : undefined
-    })
-    running.resolve()
-    await answer.text()
-    await until('no one watches it any more', () =>
-      a.running.ctx.watchers.isWatched(attempt.id) ? undefined : true,
-    )
-  })
-
   describe('with an agent of messages', () => {
     let agent: WireAgent
     let session: WireSession

@@ -18,7 +18,7 @@ export const PEERS = {
   deliveries: 500,
   /** A connection without calls is closed after this; opening one costs 10 ms. */
   idleMs: MINUTE,
-  /** How often connections to peers whose lease is over are looked for, and new peers hear what is watched. */
+  /** How often connections to peers whose lease is over are looked for. */
   lookMs: 2 * SECOND,
   /** A peer has this much longer than the agent, so that the agent's lateness is reported as such. */
   askExtraMs: SECOND,
@@ -30,8 +30,5 @@ export const PEERS = {
   agentLookMs: 200,
   /** While an upload runs whose agent another control plane holds, its session is looked for this often. */
   sessionLookMs: 5 * SECOND,
-  /** Attempts named in one message about what is watched, and watched by the people of one peer. */
-  watchedPerMessage: 1_000,
-  watchedPerPeer: 20_000,
   drainMs: 5 * SECOND,
 } as const

@@ -25,7 +25,6 @@ import { durationFromMs } from '@bufbuild/protobuf/wkt'
 import { PEERS } from '../limits/peers.ts'
 import { type Directory, PeerConnections } from './connections.ts'
 import type { OwnCertificate } from './own-certificate.ts'
-import { type LocalWatchers, PeerWatching } from './watching.ts'
 
 interface Ask {
   replicaId: string
@@ -57,21 +56,13 @@ export type Delivered = DeliverRefusal | 'lost'
 
 export class Peers {
   readonly #connections: PeerConnections
-  readonly #watching: PeerWatching
   #deliveries = 0
 
-  constructor(own: OwnCertificate, directory: Directory & { readonly id: string }) {
+  constructor(own: OwnCertificate, directory: Directory) {
     this.#connections = new PeerConnections(own, directory)
-    this.#watching = new PeerWatching(this.#connections, directory)
-  }
-
-  /** Tells all peers what is watched here. */
-  share(watchers: LocalWatchers): void {
-    this.#watching.start(watchers)
   }
 
   close(): void {
-    this.#watching.close()
     this.#connections.close()
   }
 

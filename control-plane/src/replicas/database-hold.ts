@@ -38,7 +38,6 @@ async function tryHold(claim: Claim): Promise<Hold | undefined> {
   if (config.databaseUrl === undefined) return holdFile(join(config.dataDir, 'berth.lock'))
   const link = await openPostgresLink({
     url: config.databaseUrl,
-    mode: 'shared',
     sender: replicaId,
     onHint: (topic) => notifier.hear(topic),
     onMissed: () => notifier.hearAll(),
@@ -51,7 +50,7 @@ async function tryHold(claim: Claim): Promise<Hold | undefined> {
 
 const TWO = 'Another control plane runs on this database.'
 const ALONE =
-  'The database is in use by a process that needs it alone: a restore, a migration or a release up to 1.15.'
+  'The database is in use by a process that needs it alone: a restore, or a release up to 1.15.'
 
 async function describeHolder({ db, config }: Claim): Promise<string> {
   const holder = await findLastReplica(db)

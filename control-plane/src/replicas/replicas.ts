@@ -1,9 +1,11 @@
 // What this control plane knows of itself among several. It renews its lease, holds duties (work that one does for all)
 // and tells which others are alive. The database's clock judges leases; this process trusts its own for a shorter time,
 // counted from before the renewal by a clock that also runs while the process is paused.
+import type { Kysely } from 'kysely'
 import type { Logger } from 'pino'
 import { REPLICAS } from '../limits/installation.ts'
-import type { Db } from '../store/engine/db.ts'
+import { whileUnchanged } from '../store/engine/migrate.ts'
+import { NewerDatabase } from '../store/engine/migrations.ts'
 import {
   beginEra,
   claimDuties,
@@ -20,13 +22,14 @@ import {
   saveOnlyReplica,
   saveReplica,
 } from '../store/installation/replicas.ts'
+import type { Schema } from '../store/schema.ts'
 
 /** Work on time alone. Each is done by one replica, which may be another one for each duty. */
 const DUTIES = ['deadlines', 'mail', 'notices', 'rounds', 'backups', 'reports'] as const
 export type Duty = (typeof DUTIES)[number]
 
 interface Parts {
-  db: Db
+  db: Kysely<Schema>
   log: Logger
   /** On SQLite: no lease is needed, and every duty is held. */
   isAlone: boolean
@@ -36,13 +39,15 @@ interface Parts {
 export interface ReplicaEvents {
   /** The others declared this one dead while it was paused or cut off: its sessions are over. */
   onDeclaredDead(): void
+  /** Meanwhile a newer release changed the tables for itself: this process must end. */
+  onOutdated(message: string): void
   /** After each renewal: ends the sessions that no replica has. */
   endOrphans(): Promise<void>
 }
 
 export class Replicas {
   readonly isAlone: boolean
-  readonly #db: Db
+  readonly #db: Kysely<Schema>
   readonly #log: Logger
   #self: NewReplica
   #era = 0
@@ -105,7 +110,7 @@ export class Replicas {
     const began = performance.now()
     const others = (await listLiveReplicas(this.#db)).filter(({ id }) => id !== this.id)
     this.#era = others.length === 0 ? await beginEra(this.#db) : await findEra(this.#db)
-    await saveReplica(this.#db, this.#self, REPLICAS.leaseMs)
+    await whileUnchanged(this.#db, () => saveReplica(this.#db, this.#self, REPLICAS.leaseMs))
     this.#validUntil = began + REPLICAS.leaseMs
   }
 
@@ -189,8 +194,13 @@ export class Replicas {
     this.#log.warn('this control plane was declared dead by the others; it joins again')
     this.#duties = new Set()
     this.#events?.onDeclaredDead()
-    this.#era = await findEra(this.#db)
-    await saveReplica(this.#db, this.#self, REPLICAS.leaseMs)
+    await whileUnchanged(this.#db, async () => {
+      this.#era = await findEra(this.#db)
+      await saveReplica(this.#db, this.#self, REPLICAS.leaseMs)
+    }).catch((error: unknown) => {
+      if (error instanceof NewerDatabase) this.#events?.onOutdated(error.message)
+      throw error
+    })
   }
 
   async #quietly(work: () => Promise<void>): Promise<void> {

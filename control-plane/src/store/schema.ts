@@ -41,6 +41,7 @@ export interface Schema {
   browserSessions: BrowserSessionsTable
   deliveries: DeliveriesTable
   deviceLogins: DeviceLoginsTable
+  domainChecks: DomainChecksTable
   duties: DutiesTable
   environmentMetrics: EnvironmentMetricsTable
   environmentWatchers: EnvironmentWatchersTable
@@ -58,10 +59,12 @@ export interface Schema {
   logins: LoginsTable
   mails: MailsTable
   members: MembersTable
+  migrations: MigrationsTable
   noticeChannels: NoticeChannelsTable
   noticeRules: NoticeRulesTable
   notices: NoticesTable
   oneTimeSecrets: OneTimeSecretsTable
+  oneUseCodes: OneUseCodesTable
   organizationKeys: OrganizationKeysTable
   organizations: OrganizationsTable
   passkeyChallenges: PasskeyChallengesTable
@@ -70,6 +73,7 @@ export interface Schema {
   projectVariables: ProjectVariablesTable
   projects: ProjectsTable
   pullRequests: PullRequestsTable
+  rateLimits: RateLimitsTable
   recoveryCodes: RecoveryCodesTable
   refreshTokens: RefreshTokensTable
   refusedDeliveries: RefusedDeliveriesTable
@@ -188,6 +192,8 @@ export interface AgentsTable {
   /** Why the newest one is not in force; empty: it is, or nothing was said yet. */
   trustError: Generated<string>
   leftAt: number | null
+  /** JSON: which copy of the agent took the session lately; null: one copy. */
+  takeovers: string | null
 }
 
 export interface AlertsTable {
@@ -280,6 +286,8 @@ export interface AttemptsTable {
   waitingSince: number | null
   /** How long it has waited for build slots, without the current wait. */
   waitedMs: Generated<number>
+  /** The session whose stream feeds the log; only with PostgreSQL. */
+  logSessionId: string | null
 }
 
 export interface AuditTable {
@@ -441,6 +449,14 @@ export interface DeviceLoginsTable {
   polledAt: number | null
   createdAt: number
   expiresAt: number
+}
+
+export interface DomainChecksTable {
+  host: string
+  serverId: number
+  /** JSON of what the last look found. */
+  result: string
+  checkedAt: number
 }
 
 /** Work that one replica does for all. */
@@ -630,13 +646,16 @@ export interface IdempotencyKeysTable {
   /** Keyed hash of query, organization and body; the body itself is never stored. */
   fingerprint: string
   startedAt: number
-  /** Null: still running. */
+  /** Null: still running, or its reply was lost. */
   status: number | null
   contentType: string | null
   location: string | null
   /** Null with a status: not kept, because it showed a secret. */
   body: string | null
   madeId: number | null
+  replicaId: string | null
+  /** When its first change was committed; the key is not free from then on. */
+  effectAt: number | null
 }
 
 export interface InstallationTable {
@@ -716,6 +735,12 @@ export interface MembersTable {
   createdAt: number
 }
 
+export interface MigrationsTable {
+  name: string
+  appliedAt: number
+  kind: string | null
+}
+
 export interface NoticeChannelsTable {
   id: Generated<number>
   organizationId: number
@@ -793,6 +818,15 @@ export interface OneTimeSecretsTable {
   subject: string | null
   sealed: string
   createdAt: number
+  expiresAt: number
+}
+
+export interface OneUseCodesTable {
+  hash: string
+  kind: 'download' | 'renewal' | 'setup'
+  /** Who may use it: a user, the fingerprint of a certificate, or the console. */
+  holder: string
+  body: string
   expiresAt: number
 }
 
@@ -948,6 +982,14 @@ export interface PullRequestsTable {
   happenedAt: number
   createdAt: number
   updatedAt: number
+}
+
+/** One window of a minute; only with PostgreSQL, which loses it in a crash. */
+export interface RateLimitsTable {
+  name: string
+  key: string
+  since: number
+  count: number
 }
 
 export interface RecoveryCodesTable {

@@ -12,6 +12,7 @@ import { appendAudits } from './audit-chain.ts'
 import type { Change } from './change.ts'
 import { queueCommitStatuses } from './commit-statuses.ts'
 import { collectNotices, writeNotices } from './notices.ts'
+import { noteEffect, runOutsideTurns } from './turns.ts'
 
 /** The part of a context that a change needs. */
 type ChangeContext = Pick<Context, 'db' | 'engine' | 'clock' | 'notifier' | 'secretStore'>
@@ -58,6 +59,7 @@ async function changeOnce<T>(ctx: ChangeContext, work: (c: Change) => Promise<T>
     const done = await work(c)
     await queueCommitStatuses(c)
     const notices = await collectNotices(c)
+    await noteEffect(c)
     await appendAudits(ctx, c)
     await insertEvents(db, ctx.engine, c.events)
     // after the lock of the events, so that the order of their ids is the order of commits
@@ -66,7 +68,9 @@ async function changeOnce<T>(ctx: ChangeContext, work: (c: Change) => Promise<T>
     return done
   }
   const result = await ctx.db.transaction().execute((db) => workInside(db, () => perform(db)))
-  for (const topic of topics) ctx.notifier.notify(topic)
+  runOutsideTurns(() => {
+    for (const topic of topics) ctx.notifier.notify(topic)
+  })
   return result
 }
 

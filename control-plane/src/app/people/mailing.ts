@@ -29,7 +29,8 @@ export async function sendDueMails(ctx: Context, mailer: Mailer): Promise<number
 async function sendOne(ctx: Context, mailer: Mailer, mail: MailRow): Promise<void> {
   const { id, kind } = mail
   try {
-    const text = Buffer.from(ctx.secretStore.open('mail', mailPlace(id), mail.sealed)).toString()
+    const plain = await ctx.secretStore.open('mail', mailPlace(id), mail.sealed)
+    const text = Buffer.from(plain).toString()
     await mailer.send({
       messageId: `<mail-${id}@${ctx.installationId}>`,
       name: `${String(id).padStart(10, '0')}-${kind}`,

@@ -8,7 +8,6 @@ import {
   type ClaimHostsResponse,
   ClaimHostsResponseSchema,
   GoodbyeReason,
-  type Hello,
   HostVerdict,
   RenewCertificateResponseSchema,
   SendContainerLogsResponseSchema,
@@ -23,7 +22,6 @@ import { receiveUpload } from '../../agents/transfers.ts'
 import type { RefusedUpload } from '../../agents/uploads.ts'
 import { claimHosts } from '../../app/environments/hostname-claims.ts'
 import { renewAgentCertificate } from '../../app/servers/enrolment.ts'
-import { lockAsDuplicate, type Opened } from '../../app/servers/sessions.ts'
 import { signSshHostKey } from '../../app/ssh/host-keys.ts'
 import type { Context } from '../../context.ts'
 import { issueServerCertificate } from '../../keys/authority.ts'
@@ -38,7 +36,6 @@ import { sendRelease } from './updates.ts'
 
 const TICK_MS = 1_000
 const RETRY_MS = 5_000
-const SUPERSEDES_KEPT = 1_000
 const UNKNOWN_AGENT = {
   code: Status.PERMISSION_DENIED,
   details: 'The certificate is not one of an agent.',
@@ -56,7 +53,6 @@ export async function openAgentGateway(ctx: Context): Promise<AgentGateway> {
   const sessions = new Map<string, AgentSession>()
   const unclosed = new Map<string, AgentSession>() // one per agent: only the newest session owns the rows
   const intake = new LogIntake(ctx)
-  const supersedes = new Supersedes()
   const admission = new Admission()
   const gateway: Gateway = {
     agentCount: () => sessions.size,
@@ -64,22 +60,11 @@ export async function openAgentGateway(ctx: Context): Promise<AgentGateway> {
       if (sessions.get(session.agentId) === session) sessions.delete(session.agentId)
     },
     unclosed: (session) => void unclosed.set(session.agentId, session),
-    opened: (session, opened, hello) => welcome(session, opened, hello),
-  }
-
-  async function welcome(session: AgentSession, opened: Opened, hello: Hello): Promise<boolean> {
-    const former = sessions.get(session.agentId)
-    sessions.set(session.agentId, session)
-    if (!former) return true
-    if (supersedes.note(session.agentId, hello.instanceId)) {
-      const reason = 'Two copies of this agent push each other out. Make a new join token.'
-      await lockAsDuplicate(ctx, opened.agent.id, reason)
-      former.goodbye(GoodbyeReason.DUPLICATE_IDENTITY, reason)
-      session.goodbye(GoodbyeReason.DUPLICATE_IDENTITY, reason)
-      return false
-    }
-    former.superseded()
-    return true
+    opened: (session) => {
+      const former = sessions.get(session.agentId)
+      sessions.set(session.agentId, session)
+      former?.superseded()
+    },
   }
 
   const handlers = makeHandlers(ctx, gateway, intake, sessions, admission)
@@ -124,27 +109,6 @@ export async function openAgentGateway(ctx: Context): Promise<AgentGateway> {
       await listener.close(SESSION.drainMs)
       await intake.close()
     },
-  }
-}
-
-/** Detects two copies of one disk: two instances that each reconnect after the other superseded them. */
-class Supersedes {
-  readonly #seen = new Map<string, { instance: string; at: number }[]>()
-
-  /** Returns true if this happened too often. A restarting agent has a new instance each time, so it never counts. */
-  note(agentId: string, instance: string): boolean {
-    const now = performance.now()
-    const recent = (this.#seen.get(agentId) ?? []).filter(
-      (s) => now - s.at < SESSION.supersedeWindowMs,
-    )
-    recent.push({ instance, at: now })
-    this.#seen.delete(agentId)
-    if (this.#seen.size >= SUPERSEDES_KEPT) {
-      this.#seen.delete(this.#seen.keys().next().value as string)
-    }
-    this.#seen.set(agentId, recent.slice(-2 * SESSION.supersedesForDuplicate))
-    const distinct = new Set(recent.map((s) => s.instance)).size
-    return distinct > 1 && recent.length - distinct >= SESSION.supersedesForDuplicate - 1
   }
 }
 

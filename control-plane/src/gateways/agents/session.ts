@@ -27,7 +27,6 @@ import { recordUsage } from '../../app/servers/facts.ts'
 import {
   type Certified,
   closeSession,
-  type Opened,
   openSession,
   touchSession,
 } from '../../app/servers/sessions.ts'
@@ -62,7 +61,8 @@ export type SessionIdentity = Certified
 /** What a session reports to the gateway. */
 export interface Gateway {
   agentCount(): number
-  opened(session: AgentSession, opened: Opened, hello: Hello): Promise<boolean>
+  /** It has the rows now; a former session of the agent ends. */
+  opened(session: AgentSession): void
   closed(session: AgentSession): void
   /** The session's rows could not be written; endRows must be called again. */
   unclosed(session: AgentSession): void
@@ -260,7 +260,7 @@ export class AgentSession {
     this.epoch = opened.epoch
     this.#serverId = opened.agent.serverId
     this.sessionId = opened.sessionId
-    if (!(await this.#gateway.opened(this, opened, hello))) return
+    this.#gateway.opened(this)
     if (this.#isClosed()) {
       // the stream ended while the rows were written, so close them here
       this.#gateway.closed(this)

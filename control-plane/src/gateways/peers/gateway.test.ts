@@ -24,7 +24,6 @@ import {
 } from '../../keys/authority.ts'
 import { newAgent } from '../../keys/requests.testing.ts'
 import { PEERS } from '../../limits/peers.ts'
-import { Watchers } from '../../notifications/watchers.ts'
 import { OwnCertificate } from '../../peers/own-certificate.ts'
 import { Peers } from '../../peers/peers.ts'
 import type { Db } from '../../store/engine/db.ts'
@@ -46,7 +45,6 @@ const nodes: Node[] = []
 /** The part of a control plane that talks to others. */
 class Node {
   readonly agentRpc = new LiveAgents()
-  readonly watchers = new Watchers()
   readonly transfers: Transfers
   readonly peers: Peers
   readonly installationId = installationId
@@ -60,14 +58,12 @@ class Node {
     this.own = own
     this.transfers = new Transfers(id, noDatabase)
     this.peers = new Peers(own, {
-      id,
       find: async (of) => {
         const peerAddress = directory.get(of)
         return peerAddress === undefined ? undefined : { peerAddress }
       },
       listLive: async () => [...directory].map(([of, peerAddress]) => ({ id: of, peerAddress })),
     })
-    this.peers.share(this.watchers)
   }
 
   static async start(id: string): Promise<Node> {
@@ -477,29 +473,6 @@ describe('an upload that arrives at another control plane', () => {
     link.kill()
     expect(await second.done.promise).toMatchObject({ reason: 'canceled' })
     cancel()
-  })
-})
-
-describe('watched logs', () => {
-  test('are watched at every peer, as long as the watcher and its control plane last', async () => {
-    const [a, b, c] = [await Node.start('a'), await Node.start('b'), await Node.start('c')]
-    const first = a.watchers.watch('x')
-    await holds(() => b.watchers.isWatched('x') && c.watchers.isWatched('x'))
-    const second = a.watchers.watch('y')
-    await holds(() => b.watchers.isWatched('y'))
-    first()
-    await holds(() => !b.watchers.isWatched('x'))
-    expect(b.watchers.isWatched('y')).toBe(true)
-    const own = b.watchers.watch('y')
-    second()
-    await holds(() => !c.watchers.isWatched('y') || undefined)
-    expect(b.watchers.isWatched('y')).toBe(true) // by its own people, who are told to the others again
-    own()
-    await holds(() => !b.watchers.isWatched('y'))
-    a.watchers.watch('z')
-    await holds(() => b.watchers.isWatched('z'))
-    a.peers.close()
-    await holds(() => !b.watchers.isWatched('z'))
   })
 })
 

@@ -1,5 +1,5 @@
-// The gateway for other control planes: answers for the agents that this one holds, takes uploads that it expects, and
-// hears what their people watch. Only a certificate of a control plane of this installation opens a connection.
+// The gateway for other control planes: answers for the agents that this one holds, and takes uploads that it expects.
+// Only a certificate of a control plane of this installation opens a connection.
 
 import type { TLSSocket } from 'node:tls'
 import { type ServiceHandlers, serviceDefinition } from '@berth/shared/wire'
@@ -13,7 +13,6 @@ import {
   PASSED_TRANSFER,
   PeerService,
   TransferKind,
-  WatchResponseSchema,
 } from '@berth/shared/wire/peers'
 import { create, fromBinary } from '@bufbuild/protobuf'
 import { durationMs } from '@bufbuild/protobuf/wkt'
@@ -41,15 +40,14 @@ export interface PeerListening {
   port: number
 }
 
-type Parts = Pick<Context, 'agentRpc' | 'transfers' | 'watchers' | 'installationId' | 'log'>
+type Parts = Pick<Context, 'agentRpc' | 'transfers' | 'installationId' | 'log'>
 
 export async function openPeerGateway(
   ctx: Parts,
   own: OwnCertificate,
   { host, port }: PeerListening,
 ): Promise<PeerGateway> {
-  const watches = new Set<() => void>()
-  const handlers = makeHandlers(ctx, watches) as unknown as UntypedServiceImplementation
+  const handlers = makeHandlers(ctx) as unknown as UntypedServiceImplementation
   const listener = await openGrpcListener({
     title: 'The listener for other control planes',
     portVariable: 'BERTH_PEER_PORT',
@@ -90,16 +88,10 @@ export async function openPeerGateway(
     log: ctx.log,
   })
   own.onRenewed(() => listener.reloadCertificate(own.current, [own.authorityPem]))
-  return {
-    port: listener.port,
-    close() {
-      for (const end of watches) end() // the peers do not end them
-      return listener.close(PEERS.drainMs)
-    },
-  }
+  return { port: listener.port, close: () => listener.close(PEERS.drainMs) }
 }
 
-function makeHandlers(ctx: Parts, watches: Set<() => void>): Handlers {
+function makeHandlers(ctx: Parts): Handlers {
   return {
     ask(call, done) {
       const { agentId, request } = call.request
@@ -139,28 +131,6 @@ function makeHandlers(ctx: Parts, watches: Set<() => void>): Handlers {
         else if (kind === TransferKind.CONTAINER_LOGS)
           receivePassedUpload(ctx, agentId, 'container_logs', framesOf(call, toLogs), answer)
         else done({ code: Status.INVALID_ARGUMENT })
-      })
-    },
-    watch(call, done) {
-      const watched = new Map<string, () => void>()
-      const end = (): void => {
-        if (!watches.delete(end)) return
-        for (const unwatch of watched.values()) unwatch()
-        watched.clear()
-        done(null, create(WatchResponseSchema))
-      }
-      watches.add(end)
-      for (const event of ['error', 'cancelled', 'close', 'end']) call.on(event, end)
-      call.on('data', ({ begunAttemptIds, endedAttemptIds }) => {
-        if (!watches.has(end)) return
-        for (const id of begunAttemptIds) {
-          if (watched.has(id) || watched.size >= PEERS.watchedPerPeer) continue
-          watched.set(id, ctx.watchers.watchForPeer(id))
-        }
-        for (const id of endedAttemptIds) {
-          watched.get(id)?.()
-          watched.delete(id)
-        }
       })
     },
   }

@@ -19,7 +19,6 @@ export async function joinPeers(ctx: Context): Promise<() => Promise<void>> {
     port: config.peerPort,
   })
   const peers = new Peers(own, ctx.replicas)
-  peers.share(ctx.watchers)
   ctx.peers = peers
   const address = config.peerAddress ?? atPort(local, gateway.port)
   await ctx.replicas.rename({ peerAddress: address })

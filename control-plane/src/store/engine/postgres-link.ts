@@ -1,19 +1,18 @@
 // The connection that a control plane keeps to PostgreSQL beside its pool. It holds the lock that says who uses the
-// database (several share it; a restore or a migration that needs the database alone takes it exclusively), and it
+// database (several share it; a restore, which needs the database alone, takes it exclusively), and it
 // carries hints between control planes by LISTEN and NOTIFY. A broken one is made again, unless the lock is taken by
 // one that is alone. A hint may be lost: nothing depends on one.
 import pg from 'pg'
 import { DATABASE, REPLICAS } from '../../limits/installation.ts'
 import type { Hold } from './file-lock.ts'
 
-const USE = 7_443_021 // arbitrary, the same in every release: up to 1.15 one process held it exclusively
+/** Arbitrary, the same in every release: up to 1.15 one process held it exclusively. */
+export const USE = 7_443_021
 const CHANNEL = 'berth_hints'
 const PAYLOAD_BYTES = 7_900 // PostgreSQL takes less than 8,000
 
 interface LinkOptions {
   url: string
-  /** With others, or without them. */
-  mode: 'shared' | 'alone'
   /** Names the sender, which ignores its own hints. */
   sender: string
   onHint(topic: string): void
@@ -44,7 +43,7 @@ export class PostgresLink implements Hold {
   }
 
   async connect(): Promise<boolean> {
-    const { url, mode } = this.#o
+    const { url } = this.#o
     const client = new pg.Client({
       connectionString: url,
       keepAlive: true,
@@ -59,8 +58,7 @@ export class PostgresLink implements Hold {
       await client.query('set tcp_keepalives_interval = 5')
       await client.query('set tcp_keepalives_count = 3')
       await client.query('set idle_session_timeout = 0').catch(() => undefined) // unknown before PostgreSQL 14
-      const take = mode === 'alone' ? 'pg_try_advisory_lock' : 'pg_try_advisory_lock_shared'
-      const { rows } = await client.query(`select ${take}($1) as taken`, [USE])
+      const { rows } = await client.query('select pg_try_advisory_lock_shared($1) as taken', [USE])
       if (rows[0]?.taken !== true || this.#isReleased) {
         await close(client)
         return this.#isReleased

@@ -122,6 +122,14 @@ export async function claimDuties(
   return rows.map(({ name }) => name)
 }
 
+export async function releaseDuty(db: Db, replicaId: string, name: string): Promise<void> {
+  await db
+    .deleteFrom('duties')
+    .where('name', '=', name)
+    .where('replicaId', '=', replicaId)
+    .execute()
+}
+
 export async function releaseDuties(db: Db, replicaId: string): Promise<void> {
   await db.deleteFrom('duties').where('replicaId', '=', replicaId).execute()
 }

@@ -137,6 +137,10 @@ export async function lockAgent(db: Db, id: string, reason: string, now: number)
     .execute()
 }
 
+export async function updateTakeovers(db: Db, id: string, takeovers: string): Promise<void> {
+  await db.updateTable('agents').set({ takeovers }).where('id', '=', id).execute()
+}
+
 /** Takes the session in one statement; the newest wins. Undefined if the agent is revoked or locked. */
 export async function takeSession(
   db: Db,

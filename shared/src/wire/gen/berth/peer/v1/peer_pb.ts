@@ -23,7 +23,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file berth/peer/v1/peer.proto.
  */
 export const file_berth_peer_v1_peer: GenFile = /*@__PURE__*/
-  fileDesc("ChhiZXJ0aC9wZWVyL3YxL3BlZXIucHJvdG8SDWJlcnRoLnBlZXIudjEiSAoKQXNrUmVxdWVzdBIQCghhZ2VudF9pZBgBIAEoCRIoCgdyZXF1ZXN0GAIgASgLMhcuYmVydGguYWdlbnQudjEuUmVxdWVzdCJzCgtBc2tSZXNwb25zZRIsCghyZXNwb25zZRgBIAEoCzIYLmJlcnRoLmFnZW50LnYxLlJlc3BvbnNlSAASLAoHcmVmdXNhbBgCIAEoDjIZLmJlcnRoLnBlZXIudjEuQXNrUmVmdXNhbEgAQggKBnJlc3VsdCLBAQoORGVsaXZlclJlcXVlc3QSKgoEb3BlbhgBIAEoCzIaLmJlcnRoLnBlZXIudjEuRGVsaXZlck9wZW5IABITCglmaWxlX2RhdGEYAiABKAxIABIpCgRmaWxlGAMgASgLMhkuYmVydGguYWdlbnQudjEuRmlsZUZyYW1lSAASOwoOY29udGFpbmVyX2xvZ3MYBCABKAsyIS5iZXJ0aC5hZ2VudC52MS5Db250YWluZXJMb2dGcmFtZUgAQgYKBHBhcnQiSgoLRGVsaXZlck9wZW4SEAoIYWdlbnRfaWQYASABKAkSKQoEa2luZBgCIAEoDjIbLmJlcnRoLnBlZXIudjEuVHJhbnNmZXJLaW5kIkEKD0RlbGl2ZXJSZXNwb25zZRIuCgdyZWZ1c2FsGAEgASgOMh0uYmVydGgucGVlci52MS5EZWxpdmVyUmVmdXNhbCJECgxXYXRjaFJlcXVlc3QSGQoRYmVndW5fYXR0ZW1wdF9pZHMYASADKAkSGQoRZW5kZWRfYXR0ZW1wdF9pZHMYAiADKAkiDwoNV2F0Y2hSZXNwb25zZSqJAQoKQXNrUmVmdXNhbBIbChdBU0tfUkVGVVNBTF9VTlNQRUNJRklFRBAAEhgKFEFTS19SRUZVU0FMX05PVF9IRVJFEAESFQoRQVNLX1JFRlVTQUxfRU5ERUQQAhIXChNBU0tfUkVGVVNBTF9USU1FT1VUEAMSFAoQQVNLX1JFRlVTQUxfQlVTWRAEKmcKDFRyYW5zZmVyS2luZBIdChlUUkFOU0ZFUl9LSU5EX1VOU1BFQ0lGSUVEEAASFgoSVFJBTlNGRVJfS0lORF9GSUxFEAESIAocVFJBTlNGRVJfS0lORF9DT05UQUlORVJfTE9HUxACKokBCg5EZWxpdmVyUmVmdXNhbBIfChtERUxJVkVSX1JFRlVTQUxfVU5TUEVDSUZJRUQQABIYChRERUxJVkVSX1JFRlVTQUxfTEFURRABEhwKGERFTElWRVJfUkVGVVNBTF9DQU5DRUxFRBACEh4KGkRFTElWRVJfUkVGVVNBTF9VTkVYUEVDVEVEEAMy3QEKC1BlZXJTZXJ2aWNlEjwKA0FzaxIZLmJlcnRoLnBlZXIudjEuQXNrUmVxdWVzdBoaLmJlcnRoLnBlZXIudjEuQXNrUmVzcG9uc2USSgoHRGVsaXZlchIdLmJlcnRoLnBlZXIudjEuRGVsaXZlclJlcXVlc3QaHi5iZXJ0aC5wZWVyLnYxLkRlbGl2ZXJSZXNwb25zZSgBEkQKBVdhdGNoEhsuYmVydGgucGVlci52MS5XYXRjaFJlcXVlc3QaHC5iZXJ0aC5wZWVyLnYxLldhdGNoUmVzcG9uc2UoAWIGcHJvdG8z", [file_berth_agent_v1_agent]);
+  fileDesc("ChhiZXJ0aC9wZWVyL3YxL3BlZXIucHJvdG8SDWJlcnRoLnBlZXIudjEiSAoKQXNrUmVxdWVzdBIQCghhZ2VudF9pZBgBIAEoCRIoCgdyZXF1ZXN0GAIgASgLMhcuYmVydGguYWdlbnQudjEuUmVxdWVzdCJzCgtBc2tSZXNwb25zZRIsCghyZXNwb25zZRgBIAEoCzIYLmJlcnRoLmFnZW50LnYxLlJlc3BvbnNlSAASLAoHcmVmdXNhbBgCIAEoDjIZLmJlcnRoLnBlZXIudjEuQXNrUmVmdXNhbEgAQggKBnJlc3VsdCLBAQoORGVsaXZlclJlcXVlc3QSKgoEb3BlbhgBIAEoCzIaLmJlcnRoLnBlZXIudjEuRGVsaXZlck9wZW5IABITCglmaWxlX2RhdGEYAiABKAxIABIpCgRmaWxlGAMgASgLMhkuYmVydGguYWdlbnQudjEuRmlsZUZyYW1lSAASOwoOY29udGFpbmVyX2xvZ3MYBCABKAsyIS5iZXJ0aC5hZ2VudC52MS5Db250YWluZXJMb2dGcmFtZUgAQgYKBHBhcnQiSgoLRGVsaXZlck9wZW4SEAoIYWdlbnRfaWQYASABKAkSKQoEa2luZBgCIAEoDjIbLmJlcnRoLnBlZXIudjEuVHJhbnNmZXJLaW5kIkEKD0RlbGl2ZXJSZXNwb25zZRIuCgdyZWZ1c2FsGAEgASgOMh0uYmVydGgucGVlci52MS5EZWxpdmVyUmVmdXNhbCqJAQoKQXNrUmVmdXNhbBIbChdBU0tfUkVGVVNBTF9VTlNQRUNJRklFRBAAEhgKFEFTS19SRUZVU0FMX05PVF9IRVJFEAESFQoRQVNLX1JFRlVTQUxfRU5ERUQQAhIXChNBU0tfUkVGVVNBTF9USU1FT1VUEAMSFAoQQVNLX1JFRlVTQUxfQlVTWRAEKmcKDFRyYW5zZmVyS2luZBIdChlUUkFOU0ZFUl9LSU5EX1VOU1BFQ0lGSUVEEAASFgoSVFJBTlNGRVJfS0lORF9GSUxFEAESIAocVFJBTlNGRVJfS0lORF9DT05UQUlORVJfTE9HUxACKokBCg5EZWxpdmVyUmVmdXNhbBIfChtERUxJVkVSX1JFRlVTQUxfVU5TUEVDSUZJRUQQABIYChRERUxJVkVSX1JFRlVTQUxfTEFURRABEhwKGERFTElWRVJfUkVGVVNBTF9DQU5DRUxFRBACEh4KGkRFTElWRVJfUkVGVVNBTF9VTkVYUEVDVEVEEAMylwEKC1BlZXJTZXJ2aWNlEjwKA0FzaxIZLmJlcnRoLnBlZXIudjEuQXNrUmVxdWVzdBoaLmJlcnRoLnBlZXIudjEuQXNrUmVzcG9uc2USSgoHRGVsaXZlchIdLmJlcnRoLnBlZXIudjEuRGVsaXZlclJlcXVlc3QaHi5iZXJ0aC5wZWVyLnYxLkRlbGl2ZXJSZXNwb25zZSgBYgZwcm90bzM", [file_berth_agent_v1_agent]);
 
 /**
  * @generated from message berth.peer.v1.AskRequest
@@ -163,45 +163,6 @@ export type DeliverResponse = Message<"berth.peer.v1.DeliverResponse"> & {
  */
 export const DeliverResponseSchema: GenMessage<DeliverResponse> = /*@__PURE__*/
   messageDesc(file_berth_peer_v1_peer, 4);
-
-/**
- * A change of what is watched. The first ones of a call name all of it.
- *
- * @generated from message berth.peer.v1.WatchRequest
- */
-export type WatchRequest = Message<"berth.peer.v1.WatchRequest"> & {
-  /**
-   * At most 1,000 in one message.
-   *
-   * @generated from field: repeated string begun_attempt_ids = 1;
-   */
-  begunAttemptIds: string[];
-
-  /**
-   * @generated from field: repeated string ended_attempt_ids = 2;
-   */
-  endedAttemptIds: string[];
-};
-
-/**
- * Describes the message berth.peer.v1.WatchRequest.
- * Use `create(WatchRequestSchema)` to create a new message.
- */
-export const WatchRequestSchema: GenMessage<WatchRequest> = /*@__PURE__*/
-  messageDesc(file_berth_peer_v1_peer, 5);
-
-/**
- * @generated from message berth.peer.v1.WatchResponse
- */
-export type WatchResponse = Message<"berth.peer.v1.WatchResponse"> & {
-};
-
-/**
- * Describes the message berth.peer.v1.WatchResponse.
- * Use `create(WatchResponseSchema)` to create a new message.
- */
-export const WatchResponseSchema: GenMessage<WatchResponse> = /*@__PURE__*/
-  messageDesc(file_berth_peer_v1_peer, 6);
 
 /**
  * @generated from enum berth.peer.v1.AskRefusal
@@ -349,17 +310,6 @@ export const PeerService: GenService<{
     methodKind: "client_streaming";
     input: typeof DeliverRequestSchema;
     output: typeof DeliverResponseSchema;
-  },
-  /**
-   * The logs that people watch at the caller, for the callee to commit those it receives at short intervals. The end of
-   * the call ends the watching of all of them.
-   *
-   * @generated from rpc berth.peer.v1.PeerService.Watch
-   */
-  watch: {
-    methodKind: "client_streaming";
-    input: typeof WatchRequestSchema;
-    output: typeof WatchResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_berth_peer_v1_peer, 0);
