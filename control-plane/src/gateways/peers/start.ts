@@ -4,7 +4,7 @@ import { hostname } from 'node:os'
 import type { Context } from '../../context.ts'
 import { OwnCertificate } from '../../peers/own-certificate.ts'
 import { Peers } from '../../peers/peers.ts'
-import { findLocalAddress } from '../../store/engine/local-address.ts'
+import { findLocalAddress } from '../../store/installation/local-address.ts'
 import { atPort } from '../grpc/listener.ts'
 import { openPeerGateway } from './gateway.ts'
 
