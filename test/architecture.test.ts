@@ -208,7 +208,7 @@ describe('who may do what', () => {
 
   test('gateways call app and never write to the store or import each other', () => {
     const cp = 'control-plane/src'
-    const gateways = ['rest', 'trpc', 'agents'].map((d) => `${cp}/gateways/${d}`)
+    const gateways = ['rest', 'trpc', 'agents', 'peers'].map((d) => `${cp}/gateways/${d}`)
     expect(
       offences(gateways.flatMap(under), ({ target }, s) => {
         return gateways.some((d) => into(target, d) && !s.path.startsWith(`${d}/`))
@@ -375,10 +375,11 @@ describe('what is made from something else is fresh', () => {
         cwd: join(root, 'proto'),
         stdio: 'pipe',
       })
-      const file = 'berth/agent/v1/agent_pb.ts'
-      const committed = join(root, 'shared/src/wire/gen', file)
-      expect(existsSync(committed)).toBe(true)
-      expect(readFileSync(join(out, file), 'utf8')).toBe(readFileSync(committed, 'utf8'))
+      for (const file of ['berth/agent/v1/agent_pb.ts', 'berth/peer/v1/peer_pb.ts']) {
+        const committed = join(root, 'shared/src/wire/gen', file)
+        expect(existsSync(committed)).toBe(true)
+        expect(readFileSync(join(out, file), 'utf8')).toBe(readFileSync(committed, 'utf8'))
+      }
     } finally {
       rmSync(out, { recursive: true, force: true })
     }

@@ -88,6 +88,12 @@ export interface Config {
   https: HttpsConfig | undefined
   /** What users type; links are built from it. Empty: derived from the bound address. */
   baseUrl: string
+  /** With PostgreSQL: where other control planes connect. Undefined: every address. */
+  peerHost: string | undefined
+  /** 0 takes a free port. */
+  peerPort: number
+  /** What they dial. Undefined: where this one connects to the database from, and the bound port. */
+  peerAddress: string | undefined
   agentHost: string
   agentPort: number
   /** What agents dial, sent at enrolment. Empty: the base URL's hostname and the bound port. */
@@ -229,6 +235,9 @@ export function toConfig({ rows, values, problems }: ReadSettings): Config {
     previousKekFile: values.previousKekFile,
     createKek: values.kekFile === undefined,
     ...chooseAddress(values),
+    peerHost: values.peerHost,
+    peerPort: values.peerPort,
+    peerAddress: values.peerAddress,
     agentHost: values.agentHost,
     agentPort: values.agentPort,
     agentEndpoints: values.agentEndpoints,

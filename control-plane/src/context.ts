@@ -18,6 +18,7 @@ import type { Traces } from './monitoring/traces.ts'
 import type { EventFeed } from './notifications/feed.ts'
 import type { Notifier } from './notifications/notifier.ts'
 import type { Watchers } from './notifications/watchers.ts'
+import type { Peers } from './peers/peers.ts'
 import type { Replicas } from './replicas/replicas.ts'
 import type { LogBlocks } from './store/deployments/log-blocks.ts'
 import type { LogFiles } from './store/deployments/log-files.ts'
@@ -35,6 +36,8 @@ export interface Context {
   /** Requests to live agents, and the bytes they send in return. */
   agentRpc: LiveAgents
   transfers: Transfers
+  /** Other control planes on the same database; undefined on SQLite. */
+  peers: Peers | undefined
   /** Committed events as they arrive, for subscribers. */
   feed: EventFeed
   log: Logger

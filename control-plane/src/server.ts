@@ -37,6 +37,7 @@ import type { Context } from './context.ts'
 import type { Resolve } from './forges/addresses.ts'
 import { Outbound } from './forges/forges.ts'
 import { type AgentGateway, openAgentGateway } from './gateways/agents/gateway.ts'
+import { joinPeers } from './gateways/peers/start.ts'
 import { actionRoutes } from './gateways/rest/deployments/actions.ts'
 import { diagnosticsRoutes } from './gateways/rest/deployments/diagnostics.ts'
 import { environmentTaskRoutes } from './gateways/rest/deployments/environment-tasks.ts'
@@ -182,6 +183,7 @@ async function startWith(
   )
   const stopSharing = engine === 'postgres' ? shareDataKeys(ctx) : undefined
   await ctx.feed.start()
+  const leavePeers = await joinPeers(ctx)
   const gateway = await openAgentGateway(ctx)
   await ctx.replicas.start({
     onDeclaredDead: () =>
@@ -236,6 +238,7 @@ async function startWith(
       await stopSharing?.()
       await gateway.close()
       await ctx.replicas.leave()
+      await leavePeers()
       await ctx.feed.stop()
       await ctx.traces.close()
       ctx.logs.close()
@@ -274,7 +277,8 @@ async function openContext(
     notifier,
     watchers: new Watchers(notifier),
     agentRpc: new LiveAgents(),
-    transfers: new Transfers(),
+    transfers: new Transfers(replicaId, db),
+    peers: undefined,
     feed: new EventFeed({
       db,
       notifier,

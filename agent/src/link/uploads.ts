@@ -6,6 +6,7 @@ import { TRANSFERS } from '@berth/shared'
 import {
   AgentService,
   dataHead,
+  encodeBytes,
   encodeMessage,
   FileFrameSchema,
   LineParser,
@@ -58,6 +59,8 @@ async function uploadByCall(bulk: BulkLine, write: Write): Promise<void> {
   }
 }
 
+const DATA = FileFrameSchema.field.data.number
+
 const encode = (frame: Frame): Buffer =>
   Buffer.from(toBinary(FileFrameSchema, create(FileFrameSchema, { frame })))
 
@@ -69,21 +72,10 @@ function callOut(call: ClientWritableStream<Buffer>, left: () => void, signal: A
     async data(bytes) {
       signal.throwIfAborted()
       for (let at = 0; at < bytes.length; at += TRANSFERS.frameBytes) {
-        await pass(encodeData(bytes.subarray(at, at + TRANSFERS.frameBytes)))
+        await pass(encodeBytes(DATA, bytes.subarray(at, at + TRANSFERS.frameBytes)))
       }
     },
   }
-}
-
-const DATA_TAG = (2 << 3) | 2
-
-/** FileFrame{data}, copied once: the generated encoder copies several times, and files are large. */
-export function encodeData(bytes: Buffer): Buffer {
-  const head = [DATA_TAG]
-  let rest = bytes.length
-  for (; rest > 0x7f; rest >>>= 7) head.push((rest & 0x7f) | 0x80)
-  head.push(rest)
-  return Buffer.concat([Buffer.from(head), bytes])
 }
 
 async function uploadOnLine(socket: TLSSocket, write: Write): Promise<void> {

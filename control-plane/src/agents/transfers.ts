@@ -1,16 +1,25 @@
 // Passes bytes from an agent to the reader that requested them. A transfer is registered before the request, accepted
 // only from the expected agent, and limited in number, time and memory: a slow reader pauses the stream. It ends with
-// the session, the reader or a timeout. Frames pass through unchanged; the reader interprets them.
+// the session, the reader or a timeout. Frames pass through unchanged; the reader interprets them. Its id names this
+// control plane, so that any other one that receives the upload can pass it on.
 import { randomUUID } from 'node:crypto'
 import { AppError, TRANSFERS } from '@berth/shared'
 import type { ContainerLogFrame, FileFrame } from '@berth/shared/wire'
+import type { Peers } from '../peers/peers.ts'
+import type { Db } from '../store/engine/db.ts'
 import { type LiveAgents, offline } from './agent-rpc.ts'
-
-interface Frames {
-  file: FileFrame
-  container_logs: ContainerLogFrame
-}
-type TransferKind = keyof Frames
+import { PassedUpload } from './passing-on.ts'
+import { SessionChecks } from './session-checks.ts'
+import {
+  BrokenTransfer,
+  broken,
+  type Done,
+  type Frames,
+  receive,
+  type Sink,
+  type TransferKind,
+  type Upload,
+} from './uploads.ts'
 
 interface TransferOptions {
   /** From the registration to the header. */
@@ -32,33 +41,28 @@ interface ExpectedTransfer<F> {
   cancel(): void
 }
 
-/** The part of an upload that a transfer needs. */
-export interface Upload<F> {
-  on(event: 'data', listener: (frame: F) => void): unknown
-  on(event: 'end' | 'cancelled' | 'close' | 'error', listener: () => void): unknown
-  pause(): unknown
-  resume(): unknown
-}
-/** Why an upload was not completed. */
-export interface RefusedUpload {
-  reason: 'late' | 'canceled' | 'unexpected'
-  details: string
-}
-type Done = (refused: RefusedUpload | null) => void
-
-/** The transfer broke off; the reader must not treat what it has as complete. */
-export class BrokenTransfer extends AppError {
-  constructor(message: string) {
-    super('unavailable', message)
-  }
-}
-
-const broken = () => new BrokenTransfer('The connection to the server broke. Try again.')
-
 const MOST = { file: TRANSFERS.files, container_logs: TRANSFERS.logStreams } as const
 
 export class Transfers {
   readonly #open = new Map<string, Transfer<TransferKind>>()
+  readonly #replicaId: string
+  /** For those whose agent has its session elsewhere. */
+  readonly checks: SessionChecks
+
+  constructor(replicaId: string, db: Db) {
+    this.#replicaId = replicaId
+    this.checks = new SessionChecks(db)
+  }
+
+  newId(): string {
+    return `${this.#replicaId}.${randomUUID()}`
+  }
+
+  /** The other control plane that expects this upload, if its id names one. */
+  otherOwner(id: string): string | undefined {
+    const owner = id.slice(0, Math.max(0, id.lastIndexOf('.')))
+    return owner === '' || owner === this.#replicaId ? undefined : owner
+  }
 
   add<K extends TransferKind>(transfer: Transfer<K>): void {
     const same = [...this.#open.values()].filter(
@@ -85,17 +89,18 @@ export class Transfers {
 
 /** Registers an expected upload; pass the returned id in the request to the agent. */
 export function expectTransfer<K extends TransferKind>(
-  ctx: { agentRpc: LiveAgents; transfers: Transfers },
+  ctx: { agentRpc: LiveAgents; transfers: Transfers; peers: Peers | undefined },
   agentId: string,
   kind: K,
   o: TransferOptions,
 ): ExpectedTransfer<Frames[K]> {
   o.signal.throwIfAborted()
   const requests = ctx.agentRpc.find(agentId)
-  if (!requests) throw offline()
-  const transfer = new Transfer(agentId, kind, o)
+  if (!requests && !ctx.peers) throw offline()
+  const transfer = new Transfer(ctx.transfers.newId(), agentId, kind, o)
   ctx.transfers.add(transfer)
-  const unwatch = requests.whenClosed(() => transfer.fail(offline()))
+  const end = (): void => transfer.fail(offline())
+  const unwatch = requests ? requests.whenClosed(end) : ctx.transfers.checks.add(transfer, end)
   const left = (): void => transfer.fail(o.signal.reason)
   o.signal.addEventListener('abort', left, { once: true })
   transfer.whenOver(() => {
@@ -110,50 +115,30 @@ export function expectTransfer<K extends TransferKind>(
   }
 }
 
-/** For the two uploading calls: the first frame names the transfer, the others go to its reader. */
-export function receiveTransfer<K extends TransferKind>(
+/** An upload of an agent, for a reader here or at another control plane. */
+export function receiveUpload<K extends TransferKind>(
+  ctx: { transfers: Transfers; peers: Peers | undefined },
+  agentId: string,
+  kind: K,
+  call: Upload<Frames[K]>,
+  done: Done,
+): void {
+  receive(call, done, (id) => {
+    const replicaId = ctx.peers && ctx.transfers.otherOwner(id)
+    if (!ctx.peers || replicaId === undefined) return ctx.transfers.find(agentId, kind, id)
+    return new PassedUpload(ctx.peers, { replicaId, agentId, kind })
+  })
+}
+
+/** An upload that another control plane passed on, for a reader here. */
+export function receivePassedUpload<K extends TransferKind>(
   ctx: { transfers: Transfers },
   agentId: string,
   kind: K,
   call: Upload<Frames[K]>,
   done: Done,
 ): void {
-  let transfer: Transfer<K> | undefined
-  let over = false
-  const end = (error: Parameters<Done>[0]): void => {
-    if (over) return
-    over = true
-    clearTimeout(timer)
-    done(error)
-  }
-  const timer = setTimeout(() => {
-    end({ reason: 'late', details: 'No header came.' })
-  }, TRANSFERS.firstFrameMs)
-  const cut = (): void => {
-    if (transfer?.isComplete) return // its reader still takes what is queued
-    if (!over) transfer?.fail(broken())
-    end({ reason: 'canceled', details: 'It was cut.' })
-  }
-  call.on('error', cut) // first, because an error event without a listener ends the process
-  call.on('cancelled', cut)
-  call.on('close', cut)
-  call.on('end', () => (transfer ? transfer.ended() : cut()))
-  call.on('data', (frame) => {
-    if (over) return
-    if (transfer) {
-      transfer.take(frame)
-      return
-    }
-    const id = frame.frame.case === 'header' ? frame.frame.value.transferId : ''
-    transfer = ctx.transfers.find(agentId, kind, id)
-    clearTimeout(timer)
-    if (!transfer) {
-      end({ reason: 'unexpected', details: 'Nobody expects this transfer.' })
-      return
-    }
-    transfer.begin(call, end)
-    transfer.take(frame)
-  })
+  receive(call, done, (id) => ctx.transfers.find(agentId, kind, id))
 }
 
 const bytesOf = (frame: FileFrame | ContainerLogFrame): number => {
@@ -162,8 +147,8 @@ const bytesOf = (frame: FileFrame | ContainerLogFrame): number => {
   return frame.frame.value.lines.reduce((sum, line) => sum + line.data.length + 64, 64)
 }
 
-class Transfer<K extends TransferKind> {
-  readonly id = randomUUID()
+class Transfer<K extends TransferKind> implements Sink<Frames[K]> {
+  readonly id: string
   readonly agentId: string
   readonly kind: K
   readonly #idleMs: number
@@ -179,7 +164,8 @@ class Transfer<K extends TransferKind> {
   #over: () => void = () => undefined
   #timer: NodeJS.Timeout
 
-  constructor(agentId: string, kind: K, o: TransferOptions) {
+  constructor(id: string, agentId: string, kind: K, o: TransferOptions) {
+    this.id = id
     this.agentId = agentId
     this.kind = kind
     this.#idleMs = o.idleMs
@@ -190,7 +176,6 @@ class Transfer<K extends TransferKind> {
     return this.#call !== undefined
   }
 
-  /** Everything arrived, though the reader may not have read all of it. */
   get isComplete(): boolean {
     return this.#hasLast && !this.#isOver
   }
@@ -219,7 +204,7 @@ class Transfer<K extends TransferKind> {
     this.#notify?.()
   }
 
-  /** The agent's side of the stream ended; queued frames are still read. */
+  /** Queued frames are still read. */
   ended(): void {
     // grpc-js also reports a cut stream as ended, so only the last frame proves completeness
     if (!this.#hasLast) this.fail(broken())

@@ -1,7 +1,7 @@
-// The X.509 authority of the agents' gateway: signs agents' client certificates and the listener's own. Invariant:
-// names, usage and lifetime are decided here; a request contributes only its key. `parseAgentIdentity` is the reverse,
-// the only function that turns a certificate into an agent's id. There are no revocation lists (a column of the agent
-// replaces them) and no intermediate authorities.
+// The X.509 authority of this installation: signs agents' client certificates, the certificate of their listener, and
+// those of control planes for each other. Invariant: names, usage and lifetime are decided here; a request contributes
+// only its key. `parseAgentIdentity` and `parseReplicaId` are the reverse, the only functions that turn a certificate
+// into an id. There are no revocation lists (a column of the agent replaces them) and no intermediate authorities.
 import 'reflect-metadata' // before @peculiar/x509, which needs it to load
 import {
   createHash,
@@ -128,7 +128,7 @@ export async function loadAuthority(pems: KeyPair): Promise<Authority> {
 interface Leaf {
   subject: x509.JsonName
   names: x509.JsonGeneralName[]
-  usage: string
+  usages: string[]
   spki: Uint8Array
   now: Date
   lifeMs: number
@@ -151,7 +151,7 @@ async function sign(authority: Authority, leaf: Leaf): Promise<IssuedCertificate
     extensions: [
       new x509.BasicConstraintsExtension(false, undefined, true),
       new x509.KeyUsagesExtension(x509.KeyUsageFlags.digitalSignature, true),
-      new x509.ExtendedKeyUsageExtension([leaf.usage]),
+      new x509.ExtendedKeyUsageExtension(leaf.usages),
       new x509.SubjectAlternativeNameExtension(leaf.names),
       await x509.AuthorityKeyIdentifierExtension.create(authority.certificate.publicKey),
       await x509.SubjectKeyIdentifierExtension.create(publicKey),
@@ -200,7 +200,7 @@ export async function issueAgentCertificate(
       ...(generation === undefined ? [] : [{ OU: [`generation ${generation}`] }]),
     ],
     names: [{ type: 'url', value: uri }],
-    usage: x509.ExtendedKeyUsage.clientAuth,
+    usages: [x509.ExtendedKeyUsage.clientAuth],
     spki: key.export({ format: 'der', type: 'spki' }),
     now,
     lifeMs: request.lifeMs ?? ENROLMENT.certificateMs,
@@ -229,7 +229,7 @@ export async function issueServerCertificate(
   const issued = await sign(authority, {
     subject: [{ CN: [CONTROL_PLANE_NAME] }],
     names,
-    usage: x509.ExtendedKeyUsage.serverAuth,
+    usages: [x509.ExtendedKeyUsage.serverAuth],
     spki: new Uint8Array(await crypto.subtle.exportKey('spki', keys.publicKey)),
     now: request.now,
     lifeMs: ENROLMENT.serverCertificateMs,
@@ -243,7 +243,7 @@ export async function issueProbeCertificate(authority: Authority, now: Date): Pr
   const issued = await sign(authority, {
     subject: [{ CN: ['self-test'] }],
     names: [{ type: 'dns', value: 'self-test' }],
-    usage: x509.ExtendedKeyUsage.clientAuth,
+    usages: [x509.ExtendedKeyUsage.clientAuth],
     spki: new Uint8Array(await crypto.subtle.exportKey('spki', keys.publicKey)),
     now,
     lifeMs: ENROLMENT.probeCertificateMs,
@@ -251,15 +251,59 @@ export async function issueProbeCertificate(authority: Authority, now: Date): Pr
   return { certificatePem: issued.certificatePem, keyPem: await toPem(keys.privateKey) }
 }
 
+/**
+ * Issues key and certificate with which one control plane calls others and answers them. It has no hostname, so it is
+ * of no use as the agents' listener, and no agent's name, so it is of no use as an agent.
+ */
+export async function issueReplicaCertificate(
+  authority: Authority,
+  request: { installationId: string; replicaId: string; now: Date; lifeMs: number },
+): Promise<IssuedCertificate & KeyPair> {
+  const { installationId, replicaId, now, lifeMs } = request
+  checkId('installation', installationId)
+  checkId('replica', replicaId)
+  const keys = await generateKeys()
+  const issued = await sign(authority, {
+    subject: [{ CN: [`replica ${replicaId}`.slice(0, 64)] }],
+    names: [{ type: 'url', value: `spiffe://${installationId}/replica/${replicaId}` }],
+    usages: [x509.ExtendedKeyUsage.clientAuth, x509.ExtendedKeyUsage.serverAuth],
+    spki: new Uint8Array(await crypto.subtle.exportKey('spki', keys.publicKey)),
+    now,
+    lifeMs,
+  })
+  return { ...issued, keyPem: await toPem(keys.privateKey) }
+}
+
 const CLIENT_AUTH = '1.3.6.1.5.5.7.3.2'
 /** The DER of subjectAltName: node reads the first one, so there must be no second. */
 const SAN_OID = Buffer.from([0x06, 0x03, 0x55, 0x1d, 0x11])
 
-/** The text of the only name, which is a URI of ours; node quotes or joins with others what is anything else. */
-function readAgentId(names: string | undefined, installationId: string): string | undefined {
-  const prefix = `URI:spiffe://${installationId}/agent/`
-  const agentId = names?.startsWith(prefix) ? names.slice(prefix.length) : ''
-  return ID.test(agentId) ? agentId : undefined
+/**
+ * The id in the certificate's only name, `spiffe://<installation>/<kind>/<id>`. Node's own parser quotes any other text
+ * or joins several names, and no id has such characters. Every connection of a returning fleet pays for this.
+ */
+function readId(
+  { raw, subjectAltName }: X509Certificate,
+  installationId: string,
+  kind: 'agent' | 'replica',
+): string | undefined {
+  const isSingle = raw.indexOf(SAN_OID) === raw.lastIndexOf(SAN_OID)
+  const prefix = `URI:spiffe://${installationId}/${kind}/`
+  const id = isSingle && subjectAltName?.startsWith(prefix) ? subjectAltName.slice(prefix.length) : ''
+  return ID.test(id) ? id : undefined
+}
+
+/** Returns the control plane of a certificate that TLS has checked; undefined unless it is one of this installation. */
+export function parseReplicaId(
+  raw: Uint8Array | undefined,
+  installationId: string,
+): string | undefined {
+  if (!raw || !ID.test(installationId)) return undefined
+  try {
+    return readId(new X509Certificate(raw), installationId, 'replica')
+  } catch {
+    return undefined // not a certificate at all
+  }
 }
 
 /**
@@ -273,14 +317,11 @@ export function parseAgentIdentity(
   const der = from instanceof Uint8Array ? from : from.raw
   if (!der || !ID.test(installationId)) return undefined
   try {
-    // node's own parser: every connection of a returning fleet pays for this
     const certificate = new X509Certificate(der)
     const usages = certificate.keyUsage ?? []
     const isClient = usages.length === 1 && usages[0] === CLIENT_AUTH
     const { raw } = certificate
-    const isSingle = raw.indexOf(SAN_OID) === raw.lastIndexOf(SAN_OID)
-    const names = isSingle ? certificate.subjectAltName : undefined
-    const agentId = readAgentId(names, installationId)
+    const agentId = readId(certificate, installationId, 'agent')
     if (!isClient || agentId === undefined) return undefined
     return {
       agentId,

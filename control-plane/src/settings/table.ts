@@ -107,6 +107,30 @@ export const SETTINGS = {
     description: 'PostgreSQL in place of SQLite: `postgres://user:password@host/name`.',
     secret: true,
   }),
+  peerHost: optional(text, {
+    variable: 'BERTH_PEER_HOST',
+    key: 'peers.host',
+    without: 'every address',
+    description:
+      'With PostgreSQL: the address of this machine where other control planes connect (gRPC, mutual TLS).',
+  }),
+  peerPort: withDefault(port, 0, {
+    variable: 'BERTH_PEER_PORT',
+    key: 'peers.port',
+    without: 'a free port',
+    description: 'The port where other control planes connect.',
+  }),
+  peerAddress: optional(
+    form('host:port', (given) => {
+      if (!isEndpoint(given)) throw new Error('must be host:port, such as 10.0.0.7:7444')
+    }),
+    {
+      variable: 'BERTH_PEER_ADDRESS',
+      key: 'peers.address',
+      without: 'the address from which it connects to the database, and the port above',
+      description: 'The address that other control planes dial to reach this one.',
+    },
+  ),
   agentHost: withDefault(text, '127.0.0.1', {
     variable: 'BERTH_AGENT_HOST',
     key: 'agents.host',

@@ -28,6 +28,16 @@ export const dataHead = (length: number): Buffer => head(KIND.data, length)
 export const encodeMessage = (message: Uint8Array): Buffer =>
   Buffer.concat([head(KIND.message, message.length), message])
 
+/** The message that bytes begin with, and where it ends; undefined until all of it is there. Throws if it is none. */
+export function readMessage(bytes: Buffer): { message: Buffer; end: number } | undefined {
+  if (bytes.length < HEAD_BYTES) return undefined
+  const length = bytes.readUInt32BE(1)
+  if (bytes[0] !== KIND.message || length === 0 || length > MOST[KIND.message])
+    throw new Error('this is no message of a file line')
+  const end = HEAD_BYTES + length
+  return bytes.length < end ? undefined : { message: bytes.subarray(HEAD_BYTES, end), end }
+}
+
 interface LineReader {
   message(bytes: Buffer): void
   /** At most `TRANSFERS.frameBytes`; the receiver owns this memory. */

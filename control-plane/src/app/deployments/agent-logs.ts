@@ -3,7 +3,8 @@
 import { AppError, DAEMON, TRANSFERS } from '@berth/shared'
 import { type ContainerLogFrame, type Request, RequestErrorCode } from '@berth/shared/wire'
 import { callAgent, findLiveAgent } from '../../agents/agent-rpc.ts'
-import { BrokenTransfer, expectTransfer } from '../../agents/transfers.ts'
+import { expectTransfer } from '../../agents/transfers.ts'
+import { BrokenTransfer } from '../../agents/uploads.ts'
 import type { Context } from '../../context.ts'
 
 export async function* receiveLogFrames(

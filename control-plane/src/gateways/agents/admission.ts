@@ -1,7 +1,7 @@
 // Decides when a session opens. A connection waits here with its Hello for its turn, which costs no second handshake.
 // One whose turn would come after the agent's deadline gets a time at which there is a turn for it, and then goes first.
 import { SESSION } from '@berth/shared'
-import { WaitingLine } from './waiting-line.ts'
+import { WaitingLine } from '../grpc/waiting-line.ts'
 
 export type Admitted =
   /** Call `end` when the session is open or closed. */

@@ -1,24 +1,15 @@
-// Accepts bulk transfers: connections of an agent that carry one transfer each, without HTTP/2, into the transfers of
-// agents/transfers.ts, which checks sender, time and memory. Invariants: nothing is read from an unknown sender; an
-// agent opens at most as many connections as it may send files; a connection ends with its transfer.
+// Accepts bulk transfers of agents, and passes on those that another control plane expects. Invariants: nothing is read
+// from an unknown sender; an agent opens at most as many connections as it may send files; a connection ends with its
+// transfer.
 import type { TLSSocket } from 'node:tls'
 import { TRANSFERS } from '@berth/shared'
-import { freeBytes } from '@berth/shared/memory'
-import {
-  encodeMessage,
-  type FileFrame,
-  FileFrameSchema,
-  LineParser,
-  SendFileResponseSchema,
-} from '@berth/shared/wire'
-import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
-import { receiveTransfer, type Upload } from '../../agents/transfers.ts'
+import { FileFrameSchema } from '@berth/shared/wire'
+import { fromBinary } from '@bufbuild/protobuf'
+import { finishLine, readFirstMessage, uploadOn } from '../../agents/bulk-lines.ts'
+import { receiveUpload } from '../../agents/transfers.ts'
 import type { Context } from '../../context.ts'
+import type { Peers } from '../../peers/peers.ts'
 import { lineIdentity } from './listener.ts'
-
-const COMPLETE = encodeMessage(
-  toBinary(SendFileResponseSchema, create(SendFileResponseSchema, { complete: true })),
-)
 
 export function openFileLines(ctx: Context): (socket: TLSSocket) => void {
   /** Number of connections of each agent. */
@@ -37,48 +28,25 @@ export function openFileLines(ctx: Context): (socket: TLSSocket) => void {
       if (left > 0) open.set(agentId, left)
       else open.delete(agentId)
     })
-    receiveTransfer(ctx, agentId, 'file', uploadOn(socket), (refused) => {
-      if (refused) socket.destroy()
-      else {
-        socket.write(COMPLETE)
-        socket.destroySoon()
-      }
-    })
+    if (ctx.peers) passOrReceive(ctx, ctx.peers, agentId, socket)
+    else receiveHere(ctx, agentId, socket)
   }
 }
 
-/** Presents the records of a connection as the frames of an upload. An invalid record ends the connection. */
-function uploadOn(socket: TLSSocket): Upload<FileFrame> {
-  let take: (frame: FileFrame) => void = () => undefined
-  let end: () => void = () => undefined
-  let hasLast = false
-  const give = (frame: FileFrame): void => {
-    if (hasLast) throw new Error('something follows the last frame')
-    hasLast = frame.frame.case === 'end' || frame.frame.case === 'error'
-    take(frame)
-    if (hasLast) end()
-  }
-  const parser = new LineParser({
-    message: (bytes) => give(fromBinary(FileFrameSchema, bytes)),
-    data: (value) =>
-      give({ $typeName: 'berth.agent.v1.FileFrame', frame: { case: 'data', value } }),
+const receiveHere = (ctx: Context, agentId: string, socket: TLSSocket): void =>
+  receiveUpload(ctx, agentId, 'file', uploadOn(socket), finishLine(socket))
+
+/** The header names the control plane that expects the transfer. */
+function passOrReceive(ctx: Context, peers: Peers, agentId: string, socket: TLSSocket): void {
+  readFirstMessage(socket, (message) => {
+    const { frame } = fromBinary(FileFrameSchema, message)
+    const id = frame.case === 'header' ? frame.value.transferId : ''
+    const replicaId = ctx.transfers.otherOwner(id)
+    if (replicaId !== undefined) void peers.passLine({ replicaId, agentId }, socket)
+    else {
+      receiveHere(ctx, agentId, socket)
+      socket.resume()
+    }
+    return 'keep'
   })
-  return {
-    on(event: string, listener: (frame: FileFrame) => void) {
-      if (event === 'data') {
-        take = listener
-        socket.on('data', (chunk: Buffer) => {
-          try {
-            parser.take(chunk)
-            freeBytes(chunk) // its contents were copied
-          } catch {
-            socket.destroy()
-          }
-        })
-      } else if (event === 'end') end = listener as () => void
-      else if (event === 'close') socket.on('close', listener as () => void)
-    },
-    pause: () => socket.pause(),
-    resume: () => socket.resume(),
-  }
 }

@@ -18,7 +18,8 @@ import {
 import { create } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { type ServerDuplexStream, status as Status } from '@grpc/grpc-js'
-import { type RefusedUpload, receiveTransfer } from '../../agents/transfers.ts'
+import { receiveUpload } from '../../agents/transfers.ts'
+import type { RefusedUpload } from '../../agents/uploads.ts'
 import { claimHosts } from '../../app/environments/hostname-claims.ts'
 import { renewAgentCertificate } from '../../app/servers/enrolment.ts'
 import { Heartbeats } from '../../app/servers/heartbeats.ts'
@@ -278,7 +279,7 @@ function makeHandlers(
       call.on('error', () => {})
       const identity = identify(call)
       if (!identity) return done(UNKNOWN_AGENT)
-      receiveTransfer(ctx, identity.agentId, 'file', call, (refused) =>
+      receiveUpload(ctx, identity.agentId, 'file', call, (refused) =>
         refused
           ? done(statusOf(refused))
           : done(null, create(SendFileResponseSchema, { complete: true })),
@@ -288,7 +289,7 @@ function makeHandlers(
       call.on('error', () => {})
       const identity = identify(call)
       if (!identity) return done(UNKNOWN_AGENT)
-      receiveTransfer(ctx, identity.agentId, 'container_logs', call, (refused) =>
+      receiveUpload(ctx, identity.agentId, 'container_logs', call, (refused) =>
         refused ? done(statusOf(refused)) : done(null, create(SendContainerLogsResponseSchema)),
       )
     },

@@ -25,8 +25,9 @@ import {
 } from '../../keys/authority.ts'
 import { newAgent } from '../../keys/requests.testing.ts'
 import { ENROLMENT } from '../../limits/keys.ts'
-import { checkWindows } from './http2-windows.ts'
-import { type AgentHandlers, agentIdentity, type Listener, openListener } from './listener.ts'
+import { checkWindows } from '../grpc/http2-windows.ts'
+import type { Listener } from '../grpc/listener.ts'
+import { type AgentHandlers, agentIdentity, openListener } from './listener.ts'
 
 const installationId = 'installation-1'
 const now = () => new Date()
@@ -255,8 +256,9 @@ describe('the connection', () => {
         error ? reject(error) : resolve(bound),
       ),
     )
-    const probe = await issueProbeCertificate(authority, now())
-    const check = checkWindows(`127.0.0.1:${port}`, authority.certificatePem, probe)
+    const { keyPem: key, certificatePem: cert } = await issueProbeCertificate(authority, now())
+    const probe = { ca: authority.certificatePem, key, cert, servername: CONTROL_PLANE_NAME }
+    const check = checkWindows(`127.0.0.1:${port}`, probe, 'It')
     await expect(check).rejects.toThrow(/windows of 65535 and 65535 bytes/)
     bare.forceShutdown()
   })
@@ -385,7 +387,7 @@ describe('opening and closing', { timeout: SESSION.dialMs - 2_000 }, () => {
     stream.write(Buffer.alloc(1))
     await until(() => answers.length === 1)
     const fresh = await issueServerCertificate(authority, { names: ['127.0.0.1'], now: now() })
-    one.reloadCertificate(fresh, [foreign.certificatePem])
+    one.reloadCertificate(fresh, [authority.certificatePem, foreign.certificatePem])
     const socket = connectTls({
       port: one.port,
       host: '127.0.0.1',

@@ -38,6 +38,18 @@ export async function findServerAgent(db: Db, serverId: number): Promise<Agent |
   return row && toAgent(row)
 }
 
+/** The sessions of those agents that have one now. */
+export async function listSessionEpochs(db: Db, ids: string[]): Promise<Map<string, number>> {
+  if (ids.length === 0) return new Map()
+  const rows = await db
+    .selectFrom('agents')
+    .select(['id', 'sessionEpoch'])
+    .where('id', 'in', ids)
+    .where('sessionId', 'is not', null)
+    .execute()
+  return new Map(rows.map(({ id, sessionEpoch }) => [id, sessionEpoch]))
+}
+
 export async function listServerAgents(db: Db, serverIds: number[]): Promise<Map<number, Agent>> {
   if (serverIds.length === 0) return new Map()
   const rows = await runCompiled(db, `agents of ${serverIds.length} servers`, serverIds, () =>

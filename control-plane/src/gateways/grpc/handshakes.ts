@@ -1,4 +1,4 @@
-// Handles connections of the agents' listener until the TLS handshake ends. A handshake costs milliseconds of the one
+// Handles connections of a gRPC listener until the TLS handshake ends. A handshake costs milliseconds of the one
 // processor, a waiting socket nearly nothing: when a fleet returns, connections wait here for their turn, in order. Logs
 // each failure in words an operator can act on. TLS checks the certificate; this file does not judge who connects.
 import type { Http2SecureServer } from 'node:http2'
@@ -79,8 +79,17 @@ interface Pending {
   done: () => void
 }
 
+/** What differs between listeners in their messages. */
+export interface HandshakeWords {
+  /** "the agents' port" */
+  port: string
+  /** In place of the message of a kind. */
+  byKind?: Readonly<Record<string, string>>
+}
+
 export class Handshakes {
   readonly #log: Log
+  readonly #words: HandshakeWords
   readonly #limit: number
   readonly #line: WaitingLine
   readonly #pending = new Map<string, Pending>()
@@ -89,8 +98,9 @@ export class Handshakes {
   /** Kinds logged recently, with the number of repetitions. Bounded by the kinds above. */
   readonly #quiet = new Map<string, number>()
 
-  constructor(log: Log, { width, limit }: HandshakeLimits = LIMITS) {
+  constructor(log: Log, words: HandshakeWords, { width, limit }: HandshakeLimits = LIMITS) {
     this.#log = log
+    this.#words = words
     this.#limit = limit
     this.#line = new WaitingLine({ width, patienceMs: SESSION.admissionMs })
   }
@@ -118,6 +128,12 @@ export class Handshakes {
       const verdict = socket.authorizationError as unknown as string | null
       this.#report(describeHandshakeFailure(error.code, verdict), this.#addressOf(socket))
     })
+  }
+
+  /** The handshake succeeded, but such a client has no business here. */
+  refuse(socket: TLSSocket): void {
+    this.#report(describeHandshakeFailure('INVALID_PURPOSE'), this.#addressOf(socket))
+    socket.destroy()
   }
 
   /** Cuts handshakes in progress, so that a shutdown does not wait for unknown clients. */
@@ -192,14 +208,17 @@ export class Handshakes {
     return (below && this.#addresses.get(below)) ?? socket.remoteAddress ?? 'unknown'
   }
 
-  #report({ kind, message }: { kind: string; message: string }, address: string | undefined): void {
+  #report(failure: { kind: string; message: string }, address: string | undefined): void {
+    const { kind } = failure
+    const { port, byKind } = this.#words
+    const message = (byKind && Object.hasOwn(byKind, kind) && byKind[kind]) || failure.message
     const followed = this.#quiet.get(kind)
     if (followed !== undefined) {
       this.#quiet.set(kind, followed + 1)
       return
     }
     this.#quiet.set(kind, 0)
-    this.#log.warn({ kind, address }, `A connection to the agents' port was refused: ${message}.`)
+    this.#log.warn({ kind, address }, `A connection to ${port} was refused: ${message}.`)
     setTimeout(() => {
       const more = this.#quiet.get(kind) ?? 0
       this.#quiet.delete(kind)

@@ -5,8 +5,8 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { connect, type Http2SecureServer, type SecureServerOptions } from 'node:http2'
 import { createRequire } from 'node:module'
+import type { ConnectionOptions } from 'node:tls'
 import { SESSION } from '@berth/shared'
-import { CONTROL_PLANE_NAME, type KeyPair } from '../../keys/authority.ts'
 
 interface ServerHook {
   /** Merged over the options of grpc-js. */
@@ -45,15 +45,15 @@ interface Seen {
   connectionWindow: number | undefined
 }
 
-function readWindows(address: string, caPem: string, probe: KeyPair): Promise<Seen> {
+/** Who dials the listener, and whom it expects there. */
+export type Probe = Pick<
+  ConnectionOptions,
+  'ca' | 'key' | 'cert' | 'servername' | 'checkServerIdentity'
+>
+
+function readWindows(address: string, probe: Probe): Promise<Seen> {
   return new Promise((resolve, reject) => {
-    const session = connect(`https://${address}`, {
-      ca: caPem,
-      key: probe.keyPem,
-      cert: probe.certificatePem,
-      servername: CONTROL_PLANE_NAME,
-      minVersion: 'TLSv1.3',
-    })
+    const session = connect(`https://${address}`, { ...probe, minVersion: 'TLSv1.3' })
     const timer = setTimeout(() => finish(new Error('no answer')), SESSION.dialMs)
     const finish = (outcome: Seen | Error): void => {
       clearTimeout(timer)
@@ -77,19 +77,19 @@ function readWindows(address: string, caPem: string, probe: KeyPair): Promise<Se
   })
 }
 
-/** Dials the listener like an agent and rejects unless its windows are wide. */
-export async function checkWindows(address: string, caPem: string, probe: KeyPair): Promise<void> {
+/** Dials the listener like a client and rejects unless its windows are wide. */
+export async function checkWindows(address: string, probe: Probe, title: string): Promise<void> {
   const { streamWindowBytes, connectionWindowBytes } = SESSION
-  const seen = await readWindows(address, caPem, probe).catch((cause: Error) => {
+  const seen = await readWindows(address, probe).catch((cause: Error) => {
     throw new Error(
-      `The agents' listener does not answer at ${address} (${cause.message}). Look whether ` +
+      `${title} does not answer at ${address} (${cause.message}). Look whether ` +
         'something between this process and its own address interferes.',
       { cause },
     )
   })
   if (seen.streamWindow !== streamWindowBytes || seen.connectionWindow !== connectionWindowBytes)
     throw new Error(
-      `The agents' listener offers receive windows of ${seen.streamWindow} and ` +
+      `${title} offers receive windows of ${seen.streamWindow} and ` +
         `${seen.connectionWindow} bytes instead of ${streamWindowBytes} and ` +
         `${connectionWindowBytes}: ` +
         'this version of Node.js or grpc-js undid their enlarging. Run the pinned versions.',
