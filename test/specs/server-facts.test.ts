@@ -15,9 +15,9 @@ import {
   watchServiceLogs,
 } from '../../control-plane/src/app/deployments/service-logs.ts'
 import { authenticate } from '../../control-plane/src/app/people/callers.ts'
-import { reportUsage } from '../fixtures/platform/usage.ts'
 import { ENGINES } from '../fixtures/platform/engines.ts'
 import { Platform } from '../fixtures/platform/platform.ts'
+import { reportUsage } from '../fixtures/platform/usage.ts'
 import { until } from '../fixtures/server/installation.ts'
 
 const MINUTE = 60_000

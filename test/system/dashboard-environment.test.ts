@@ -5,12 +5,12 @@ import { HostUsageSchema } from '@berth/shared/wire'
 import { create } from '@bufbuild/protobuf'
 import { timestampFromMs } from '@bufbuild/protobuf/wkt'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
-import { reportUsage } from '../fixtures/platform/usage.ts'
 import { findings } from '../fixtures/people/axe.ts'
 import { Chromium, type Look, type Visitor } from '../fixtures/people/chromium.ts'
 import { PASSWORD } from '../fixtures/people/people.ts'
 import { missing } from '../fixtures/platform/components.ts'
 import { Platform } from '../fixtures/platform/platform.ts'
+import { reportUsage } from '../fixtures/platform/usage.ts'
 
 const MINUTE = 60_000
 
