@@ -96,7 +96,7 @@ describe.skipIf(missing('postgres'))('a control plane', () => {
   })
 
   test('says that it does not know whether a change is stored, and does not repeat it', async () => {
-    proxy.loseAnswer = { after: 'two.example.com', to: 'commit' }
+    proxy.loseAnswer = { after: 'two.example.com', to: 'commit\0' }
     const body = { name: 'two', hostname: 'two.example.com' }
     const answer = await cp.call('POST', '/api/servers', body)
     expect([answer.status, answer.body.code]).toEqual([503, 'outcome_unknown'])
