@@ -1,5 +1,6 @@
 // npm run bench -- logs|latency|output|api|certificates|client|webhooks|subscribers|cutover|deploy|artifacts|agent|
-//   supervisor|log-viewer|first-app [--lines 5000000] [--rounds 30] [--projects 1000] [--tasks 1000000] [--per-second 1000]
+//   supervisor|log-viewer|first-app [--lines 5000000] [--rounds 30] [--projects 1000] [--tasks 1000000] [--engine postgres]
+//   [--per-second 1000]
 //   [--subscribers 500] [--redeploys 10] [--recipe manual] [--control] [--peer] [--post-kib 64] [--replicas 3]
 //   [--kills 10] [--mib 1024] [--environments 5] [--seconds 60] [--services 20]
 //
@@ -34,7 +35,8 @@ const { positionals, values } = parseArgs({
     replicas: { type: 'string', default: '1' },
     kills: { type: 'string', default: '10' },
     mib: { type: 'string', default: '1024' },
-    environments: { type: 'string', default: '5' },
+    environments: { type: 'string' },
+    engine: { type: 'string', default: 'sqlite' },
     seconds: { type: 'string' },
     services: { type: 'string', default: '20' },
     'post-kib': { type: 'string' },
@@ -51,7 +53,12 @@ switch (positionals[0]) {
     await benchLatency(Number(values.rounds ?? 30))
     break
   case 'api':
-    await benchApi(Number(values.projects), Number(values.tasks))
+    await benchApi({
+      engine: values.engine === 'postgres' ? 'postgres' : 'sqlite',
+      projects: Number(values.projects),
+      environments: Number(values.environments ?? 20_000),
+      tasks: Number(values.tasks),
+    })
     break
   case 'first-app':
     await benchFirstApp()
@@ -87,7 +94,7 @@ switch (positionals[0]) {
     await benchArtifacts(Number(values.mib), Number(values.rounds ?? 3))
     break
   case 'agent':
-    await benchAgent(Number(values.environments), Number(values.seconds ?? 60))
+    await benchAgent(Number(values.environments ?? 5), Number(values.seconds ?? 60))
     break
   case 'supervisor':
     await benchSupervisor(Number(values.services))

@@ -77,19 +77,6 @@ export async function deleteAuditBefore(db: Db, seq: number, at: number): Promis
   await db.deleteFrom('audit').where('seq', 'is', null).where('at', '<', at).execute()
 }
 
-export interface AuditFilter {
-  actorType?: string | undefined
-  actorId?: string | undefined
-  /** Exact, or a prefix when it ends with a dot. */
-  verb?: string | undefined
-  subjectType?: string | undefined
-  subjectId?: string | undefined
-  since?: number | undefined
-  until?: number | undefined
-  beforeId?: number | undefined
-  limit: number
-}
-
 /** Returns the subjects that already have an entry with this verb. */
 export async function listAuditedSubjects(
   db: Db,
@@ -106,28 +93,6 @@ export async function listAuditedSubjects(
     .where('subjectId', 'in', ids)
     .execute()
   return new Set(rows.flatMap((row) => row.subjectId ?? []))
-}
-
-/** Newest first. Without an organization, lists the whole installation. */
-export async function listAudit(
-  db: Db,
-  organizationId: number | undefined,
-  filter: AuditFilter,
-): Promise<AuditRow[]> {
-  let query = db.selectFrom('audit').selectAll()
-  if (organizationId !== undefined) query = query.where('organizationId', '=', organizationId)
-  for (const column of ['actorType', 'actorId', 'subjectType', 'subjectId'] as const) {
-    const value = filter[column]
-    if (value !== undefined) query = query.where(column, '=', value as never)
-  }
-  const { verb, since, until, beforeId } = filter
-  if (verb?.endsWith('.')) {
-    query = query.where('verb', '>=', verb).where('verb', '<', `${verb.slice(0, -1)}/`)
-  } else if (verb !== undefined) query = query.where('verb', '=', verb)
-  if (since !== undefined) query = query.where('at', '>=', since)
-  if (until !== undefined) query = query.where('at', '<', until)
-  if (beforeId !== undefined) query = query.where('id', '<', beforeId)
-  return query.orderBy('id', 'desc').limit(filter.limit).execute()
 }
 
 /** `environments of`: all of a project, also removed ones. */

@@ -42,6 +42,7 @@ import { environmentMetrics } from '../migrations/0041-0050/0048-environment-met
 import { secondFactor } from '../migrations/0041-0050/0050-second-factor.ts'
 import { oneTimeSecrets } from '../migrations/0051-0060/0051-one-time-secrets.ts'
 import { several } from '../migrations/0061-0070/0061-several.ts'
+import { boundedPlans } from '../migrations/0061-0070/0064-bounded-plans.ts'
 import type { Schema } from '../schema.ts'
 import type { Engine } from './db.ts'
 import type { Migration, Types } from './migration.ts'
@@ -88,6 +89,7 @@ const MIGRATIONS: readonly Migration[] = [
   secondFactor,
   oneTimeSecrets,
   several,
+  boundedPlans,
 ]
 export const MIGRATION_NAMES: readonly string[] = MIGRATIONS.map(({ name }) => name)
 

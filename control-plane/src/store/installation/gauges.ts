@@ -1,5 +1,6 @@
-// Counts for monitoring. Each query reads open tasks or the agents, so its cost does not grow with history.
+// Counts for monitoring. Each query reads open tasks or live agents, so its cost does not grow with history.
 import type { Db } from '../engine/db.ts'
+import { newestCertificates } from '../servers/agents.ts'
 
 /** Open tasks by status. */
 export async function countOpenTasks(db: Db): Promise<{ status: string; count: number }[]> {
@@ -37,15 +38,9 @@ export async function countAgents(db: Db): Promise<{ all: number; online: number
 
 /** When the first of the newest certificates of live agents ends; agents renew theirs long before. */
 export async function findFirstCertificateEnd(db: Db): Promise<number | undefined> {
-  const newest = db
-    .selectFrom('agentCertificates')
-    .innerJoin('agents', 'agents.id', 'agentCertificates.agentId')
-    .select((e) => e.fn.max('agentCertificates.notAfter').as('end'))
+  const { first } = await newestCertificates(db)
+    .select((e) => e.fn.min<number | string | null>('agentCertificates.notAfter').as('first'))
     .where('agents.revokedAt', 'is', null)
-    .groupBy('agentCertificates.agentId')
-  const { first } = await db
-    .selectFrom(newest.as('newest'))
-    .select((e) => e.fn.min<number | string | null>('newest.end').as('first'))
     .executeTakeFirstOrThrow()
   return first === null ? undefined : Number(first)
 }

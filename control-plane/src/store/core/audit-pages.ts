@@ -1,0 +1,157 @@
+// Reads pages of the audit log. A page walks one key that ends in the id, newest first: of a subject, a verb or an actor
+// if the filter names one, otherwise of the organization. What the key does not hold is checked on each row, so such a
+// page ends after a fixed number of rows of its key, full or not, and says where the next one continues.
+import { sql } from 'kysely'
+import type { Db } from '../engine/db.ts'
+import type { AuditRow } from './audit.ts'
+
+export interface AuditFilter {
+  actorType?: string | undefined
+  actorId?: string | undefined
+  /** Exact, or a prefix when it ends with a dot. */
+  verb?: string | undefined
+  subjectType?: string | undefined
+  subjectId?: string | undefined
+  since?: number | undefined
+  until?: number | undefined
+  beforeId?: number | undefined
+  /** Rows of a page. */
+  limit: number
+}
+
+export interface AuditPage {
+  rows: AuditRow[]
+  /** The next page begins below this id; undefined: this is the last one. */
+  next: number | undefined
+}
+
+/** Rows of a key that one page reads. */
+const WALKED = 5_000
+/** Ids rise with time, but not to the millisecond: clocks are adjusted, and transactions wait for each other. */
+const SPARE_MS = 10 * 60_000
+
+const COLUMNS = ['actorType', 'actorId', 'subjectType', 'subjectId', 'verb'] as const
+type Named = Partial<Record<(typeof COLUMNS)[number] | 'organizationId', string | number>>
+
+interface Walk {
+  /** What each part of the walk has in its key; the parts are merged by id. */
+  parts: Named[]
+  /** What remains to be checked. */
+  rest: Named
+}
+
+/** Lists the verbs of an area, such as `project.`, one step in the key for each. */
+async function listVerbs(db: Db, organizationId: number, area: string): Promise<string[]> {
+  const end = `${area.slice(0, -1)}/` // the character after the dot
+  const { rows } = await sql<{ verb: string }>`with recursive area(verb) as (
+    select (select min(verb) from audit
+      where organization_id = ${organizationId} and verb >= ${area} and verb < ${end})
+    union all
+    select (select min(audit.verb) from audit
+      where organization_id = ${organizationId} and audit.verb > area.verb and audit.verb < ${end})
+    from area where area.verb is not null
+  ) select verb from area where verb is not null`.execute(db)
+  return rows.map(({ verb }) => verb)
+}
+
+async function planWalk(
+  db: Db,
+  organizationId: number | undefined,
+  { actorType, actorId, subjectType, subjectId, verb }: AuditFilter,
+): Promise<Walk> {
+  const named: Named = Object.fromEntries(
+    Object.entries({ actorType, actorId, subjectType, subjectId, organizationId }).filter(
+      ([, value]) => value !== undefined,
+    ),
+  )
+  const isArea = verb?.endsWith('.')
+  if (verb !== undefined && !isArea) named.verb = verb
+  if (subjectType !== undefined && subjectId !== undefined)
+    return split(named, ['subjectType', 'subjectId'])
+  if (organizationId === undefined) return split(named, [])
+  if (verb !== undefined) {
+    const verbs = isArea ? await listVerbs(db, organizationId, verb) : [verb]
+    const { rest } = split(named, ['organizationId', 'verb'])
+    return { parts: verbs.map((one) => ({ organizationId, verb: one })), rest }
+  }
+  const isWhole = actorType !== undefined && actorId !== undefined
+  return split(named, isWhole ? ['organizationId', 'actorType', 'actorId'] : ['organizationId'])
+}
+
+function split(named: Named, key: readonly (keyof Named)[]): Walk {
+  const isKey = (name: string): boolean => (key as readonly string[]).includes(name)
+  const entries = Object.entries(named)
+  const part = Object.fromEntries(entries.filter(([name]) => isKey(name)))
+  return { parts: [part], rest: Object.fromEntries(entries.filter(([name]) => !isKey(name))) }
+}
+
+/** Ids between which the page is: a time becomes an id, and each row's own time decides. */
+interface Bounds {
+  after: number | undefined
+  before: number | undefined
+}
+
+async function boundsOf(db: Db, { since, until, beforeId }: AuditFilter): Promise<Bounds> {
+  const ids = db.selectFrom('audit').select('id').limit(1)
+  const last = ids.orderBy('at', 'desc')
+  const first = ids.orderBy('at')
+  const [after, end] = await Promise.all([
+    since === undefined ? undefined : last.where('at', '<', since - SPARE_MS).executeTakeFirst(),
+    until === undefined ? undefined : first.where('at', '>=', until + SPARE_MS).executeTakeFirst(),
+  ])
+  const ends = [beforeId, end?.id].filter((id) => id !== undefined)
+  return { after: after?.id, before: ends.length > 0 ? Math.min(...ends) : undefined }
+}
+
+function partIds(db: Db, part: Named, { after, before }: Bounds) {
+  let query = db.selectFrom('audit').select('id').orderBy('id', 'desc')
+  for (const [name, value] of Object.entries(part)) {
+    query = query.where(name as keyof Named, '=', value as never)
+  }
+  if (after !== undefined) query = query.where('id', '>', after)
+  return before === undefined ? query : query.where('id', '<', before)
+}
+
+/** Finds the id at which a walk of WALKED rows ends; undefined if it reaches its end before. */
+async function findFloor(db: Db, parts: Named[], bounds: Bounds): Promise<number | undefined> {
+  const floors = await Promise.all(
+    parts.map((part) => partIds(db, part, bounds).offset(WALKED).limit(1).executeTakeFirst()),
+  )
+  const ids = floors.flatMap((row) => row?.id ?? [])
+  return ids.length > 0 ? Math.max(...ids) : undefined
+}
+
+/** Newest first. Without an organization, lists the whole installation. */
+export async function listAudit(
+  db: Db,
+  organizationId: number | undefined,
+  filter: AuditFilter,
+): Promise<AuditPage> {
+  const { since, until, limit } = filter
+  const { parts, rest } = await planWalk(db, organizationId, filter)
+  if (parts.length === 0) return { rows: [], next: undefined }
+  const bounds = await boundsOf(db, filter)
+  const checked = Object.entries(rest)
+  const floor = checked.length > 0 ? await findFloor(db, parts, bounds) : undefined
+  const read = { ...bounds, after: floor ?? bounds.after }
+  const ids = parts
+    .map((part) => {
+      let query = partIds(db, part, read)
+      for (const [name, value] of checked) {
+        query = query.where(name as keyof Named, '=', value as never)
+      }
+      if (since !== undefined) query = query.where('at', '>=', since)
+      if (until !== undefined) query = query.where('at', '<', until)
+      return db.selectFrom(query.limit(limit + 1).as('part')).select('id')
+    })
+    .reduce((all, part) => all.unionAll(part))
+  const rows = await db
+    .selectFrom('audit')
+    .selectAll()
+    .where('id', 'in', ids)
+    .orderBy('id', 'desc')
+    .limit(limit + 1)
+    .execute()
+  if (rows.length > limit) return { rows: rows.slice(0, limit), next: rows[limit - 1]?.id }
+  return { rows, next: floor === undefined ? undefined : floor + 1 }
+}
