@@ -32,7 +32,7 @@ export interface Installation {
   /** The project and environment that are read; the environment has a tenth of all tasks. */
   projectId: number
   environmentId: number
-  /** Environments without an open task. */
+  /** Environments that were deployed, without an open task. */
   environmentIds: number[]
   /** An ended task of that environment. */
   taskId: number
@@ -150,7 +150,8 @@ class Seed {
     // the next start schedules the checks
     await this.#run('update projects set reconcile_at = null')
     if (!isSqlite) await this.#run('analyze')
-    const ids = Array.from({ length: environments }, (_, i) => this.#environmentId + i)
+    const used = Math.min(environments, Math.floor(this.#size.tasks * 0.9))
+    const ids = Array.from({ length: used }, (_, i) => this.#environmentId + i)
     return [ids, taskId]
   }
 
@@ -172,6 +173,7 @@ class Seed {
       id: `${p} + i`,
       name,
       domain: `${name} || '.example.com'`,
+      updated_at: 'base.updated_at - i', // the first are the liveliest
     })
     await this.#copy('project_servers', `base.project_id = ${p}`, projects - 1, {
       project_id: `${p} + i`,
@@ -201,7 +203,8 @@ class Seed {
     const { id: base } = await this.#db.selectFrom('tasks').select('id').executeTakeFirstOrThrow()
     const now = Date.now()
     const at = `(${now - YEAR_MS} + i * ${Math.floor(YEAR_MS / tasks)})`
-    const place = `(case when i % 10 = 0 then 0 else i % ${environments} end)`
+    // the others in turn, so that a short history is one of as many environments as possible
+    const place = `(case when i % 10 = 0 then 0 else (i - i / 10) % ${environments} end)`
     const environment = `${this.#environmentId} + ${place}`
     await this.#run(
       `update tasks set status = 'canceled', cancel_reason = 'user', finished_at = ${now}`,
@@ -254,7 +257,7 @@ class Seed {
     const first = '(select min(id) from audit where organization_id is not null)'
     await this.#copy('audit', `base.id = ${first}`, count, {
       at: at.replaceAll('i *', 'i * 5 *'),
-      verb: `case when ${OUTCOME} < 45 then 'task.create' when ${OUTCOME} < 49 then 'project.update' else 'variable.set' end`,
+      verb: `case when i % 20 < 18 then 'task.create' when i % 20 = 18 then 'project.update' else 'variable.set' end`,
       actor_type: `'user'`,
       actor_id: `case when i % 2 = 0 then base.actor_id else cast(1000 + i % 97 as text) end`,
       subject_type: `'environment'`,

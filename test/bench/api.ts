@@ -20,8 +20,8 @@ import { goalAtMost } from './goals.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const WIDTH = 8 // concurrent requests
-const SLICES = 30
-const GETS = 60 // requests per slice
+const SLICES = 24
+const GETS = 50 // requests per slice
 const WARM_GETS = 4_000 // until little is left to compile: a control plane runs for months
 const WARM_MORE = 300 // of the other operations, which share most code
 const WARM_POSTS = 100

@@ -1,4 +1,5 @@
 // Counts for monitoring. Each query reads open tasks or live agents, so its cost does not grow with history.
+import { isOpen, isQueued } from '../deployments/task-conditions.ts'
 import type { Db } from '../engine/db.ts'
 import { newestCertificates } from '../servers/agents.ts'
 
@@ -7,7 +8,7 @@ export async function countOpenTasks(db: Db): Promise<{ status: string; count: n
   const rows = await db
     .selectFrom('tasks')
     .select((e) => ['status', e.fn.countAll<number | string>().as('count')])
-    .where('status', 'in', ['queued', 'running'])
+    .where(isOpen)
     .groupBy('status')
     .execute()
   return rows.map(({ status, count }) => ({ status, count: Number(count) }))
@@ -18,7 +19,7 @@ export async function findOldestQueued(db: Db): Promise<number | undefined> {
   const { at } = await db
     .selectFrom('tasks')
     .select((e) => e.fn.min<number | string | null>('createdAt').as('at'))
-    .where('status', '=', 'queued')
+    .where(isQueued)
     .executeTakeFirstOrThrow()
   return at === null ? undefined : Number(at)
 }

@@ -85,12 +85,23 @@ export async function listLostAgents(
   const rows = await db
     .selectFrom('agents')
     .select(['serverId', 'leftAt'])
-    .where('serverId', 'in', serverIds)
-    .where('revokedAt', 'is not', null)
-    .orderBy('revokedAt')
-    .orderBy('joinedAt')
+    .where('id', 'in', (e) =>
+      e
+        .selectFrom('servers')
+        .select((one) =>
+          one
+            .selectFrom('agents as former')
+            .select('former.id')
+            .whereRef('former.serverId', '=', 'servers.id')
+            .where('former.revokedAt', 'is not', null)
+            .orderBy('former.revokedAt', 'desc')
+            .orderBy('former.joinedAt', 'desc')
+            .limit(1)
+            .as('id'),
+        )
+        .where('servers.id', 'in', serverIds),
+    )
     .execute()
-  // the last one wins
   return new Map(rows.map((row) => [row.serverId, row.leftAt === null ? 'revoked' : 'left']))
 }
 

@@ -7,7 +7,7 @@ import type { Context } from '../../../context.ts'
 import type { AuditFilter, AuditPage } from '../../../store/core/audit-pages.ts'
 import { serializeAudit } from '../../serializers/audit.ts'
 import { type Api, callerOf } from '../http/api.ts'
-import { ById, linkPages, makeCursor, pageSize, readCursor } from '../http/paging.ts'
+import { askedPage, linkNext } from '../http/id-pages.ts'
 
 function filterOf(query: AuditQuery): AuditFilter {
   const [actorType, actorId] = query.actor?.split(':') ?? []
@@ -20,8 +20,7 @@ function filterOf(query: AuditQuery): AuditFilter {
     verb: query.verb,
     since: query.since === undefined ? undefined : Date.parse(query.since),
     until: query.until === undefined ? undefined : Date.parse(query.until),
-    beforeId: readCursor(query.cursor, ById)?.i,
-    limit: pageSize(query),
+    ...askedPage(query),
   }
 }
 
@@ -31,7 +30,7 @@ export function auditRoutes(api: Api, ctx: Context): void {
     reply: FastifyReply,
     { rows, next }: AuditPage,
   ): AuditEntry[] => {
-    linkPages(ctx, request, reply, next === undefined ? undefined : makeCursor({ i: next }))
+    linkNext(ctx, request, reply, next)
     return rows.map(serializeAudit)
   }
   api.get(
