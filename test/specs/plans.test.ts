@@ -17,6 +17,10 @@ const BOUNDED: [says: RegExp, by: string][] = [
   [/from "agent_rollouts" where "organization_id" in/, 'a person started each of them'],
   [/from "ssh_certificates" .*"session_until" > /, 'the certificates that are valid now'],
   [/from "projects" where .*"removed_at" is null order by "updated_at" desc/, 'present projects'],
+  [
+    /from "hosts" .*"removed_at" is null order by "hosts"."host" limit/,
+    'hostnames of present environments',
+  ],
   [/from "pull_requests" .*"waiting_for" = /, 'pull requests that wait now'],
 ]
 
@@ -64,21 +68,22 @@ describe.each(ENGINES)('plans on %s', (engine) => {
     expect(BOUNDED.filter((one) => !isUsed(one))).toEqual([])
   })
 
-  const BAD: [string, string][] = [
-    ['a whole table', `select id from tasks where message = 'x'`],
+  const BAD: [string, () => string][] = [
+    ['a whole table', () => `select id from tasks where message = 'x'`],
     [
       'an order without a key',
-      `select id from tasks where environment_id = 1 order by message limit 2`,
+      () => `select id from tasks where environment_id = 1 order by message limit 2`,
     ],
-    ['a key from its second column', `select id from audit where verb = 'nothing.ever'`],
+    ['a key from its second column', () => `select id from audit where verb = 'nothing.ever'`],
   ]
+  const ended = `status in ('succeeded', 'failed', 'canceled') and status = 'succeeded' and type = 'deploy'`
+  if (engine === 'postgres')
+    BAD.push([
+      'a history and drops it',
+      () => `select id from tasks where environment_id = ${o.environment} and ${ended} and message = 'x'
+        order by id desc limit 2`,
+    ])
   test.each(BAD)('a statement that reads %s is found', async (_what, text) => {
-    expect(await problemsOf([{ text, values: [[]] }])).toHaveLength(1)
-  })
-
-  test.runIf(engine === 'postgres')('a filter that drops a history is found', async () => {
-    const text = `select id from tasks where environment_id = ${o.environment} and status = 'succeeded'
-      and status in ('succeeded', 'failed', 'canceled') and type = 'deploy' and message = 'x' order by id desc limit 2`
-    expect(await problemsOf([{ text, values: [[]] }])).toHaveLength(1)
+    expect(await problemsOf([{ text: text(), values: [[]] }])).not.toEqual([])
   })
 })

@@ -1,5 +1,6 @@
 // Keys for filters that walked a whole history: the trigger of tasks; the verb, the actor and the time of the audit log;
-// and rows that a sweep looks for among all that were ever written.
+// and rows that are present, valid or running among all that were ever written. PostgreSQL locks a table against writes
+// while it makes an index (5,000,000 tasks: tens of seconds), which waiting writes of other processes survive.
 import type { Migration } from '../../engine/migration.ts'
 
 const ENDED = `status in ('succeeded', 'failed', 'canceled')`
@@ -12,6 +13,7 @@ export const boundedPlans: Migration = {
     'create index audit_verb on audit(organization_id, verb, id)',
     'create index audit_actor on audit(organization_id, actor_type, actor_id, id)',
     'create index audit_time on audit(at)',
+    'create index environments_present on environments(server_id) where removed_at is null',
     'drop index backups_environment',
     'create index backups_environment on backups(environment_id, id) where removed_at is null',
     'create index backups_project on backups(project_id, id) where removed_at is null',
