@@ -1,6 +1,6 @@
 // Keys for filters that walked a whole history: the trigger of tasks; the verb, the actor and the time of the audit log;
 // and rows that are present, valid or running among all that were ever written. PostgreSQL locks a table against writes
-// while it makes an index (5,000,000 tasks: tens of seconds), which waiting writes of other processes survive.
+// while it makes an index, so writes of tasks wait; with millions of tasks, upgrade at a quiet time.
 import type { Migration } from '../../engine/migration.ts'
 
 const ENDED = `status in ('succeeded', 'failed', 'canceled')`
