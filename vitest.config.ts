@@ -2,13 +2,23 @@ import { defineConfig } from 'vitest/config'
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
 
 /** Minutes long and mostly waiting: begun last, they would run alone at the end. */
-const LONG = /\/test\/(?:attack|chaos)\/|\/dev-start\.test\.ts$/
+const LONG = /\/(?:dev-start|release)\.test\.ts$/
+/** Minutes long as well, and left out where time runs short: begun first, they would never be. */
+const SHORT_OF_LONGER = /\/test\/(?:attack|chaos)\//
 
-class LongFirst extends BaseSequencer {
+class LongInTime extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const sorted = await super.sort(files)
     const isLong = ({ moduleId }: TestSpecification): boolean => LONG.test(moduleId)
-    return [...sorted.filter(isLong), ...sorted.filter((file) => !isLong(file))]
+    const isOptional = ({ moduleId }: TestSpecification): boolean => SHORT_OF_LONGER.test(moduleId)
+    const others = sorted.filter((file) => !isLong(file) && !isOptional(file))
+    const middle = Math.floor(others.length / 2)
+    return [
+      ...sorted.filter(isLong),
+      ...others.slice(0, middle),
+      ...sorted.filter(isOptional),
+      ...others.slice(middle),
+    ]
   }
 }
 
@@ -19,7 +29,7 @@ export default defineConfig({
     reporters: ['default', './test/spec-coverage-reporter.ts'],
     pool: 'forks', // native addons and real processes
     maxWorkers: 6, // on two cores: most of the time they wait for processes, proofs and databases
-    sequence: { sequencer: LongFirst },
+    sequence: { sequencer: LongInTime },
     testTimeout: 180_000, // a bound, not a measure: real processes on shared machines; above every wait inside
     hookTimeout: 240_000,
   },

@@ -230,7 +230,7 @@ describe('who may do what', () => {
     const opens = cp.filter((s) => /\.transaction\(\)/.test(s.text)).map((s) => s.path)
     expect(opens.toSorted()).toEqual([
       'control-plane/src/app/core/transaction.ts',
-      'control-plane/src/store/engine/migrations.ts',
+      'control-plane/src/store/engine/migrate.ts',
     ])
     const sql = /\.(selectFrom|insertInto|updateTable|deleteFrom)\(/
     const speak = cp.filter((s) => sql.test(s.text) && !s.path.includes('/store/'))

@@ -3,6 +3,7 @@
 import { existsSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { WEBHOOKS } from './limits/forges.ts'
+import { REPLICAS } from './limits/installation.ts'
 import { type ReadSettings, readSettings } from './settings/read.ts'
 import { formatValue } from './settings/setting.ts'
 import type { Values } from './settings/table.ts'
@@ -106,6 +107,8 @@ export interface Config {
   privateGitHosts: string[]
   /** A forge's delivery is answered after this time, decided or not. */
   webhookAnswerMs: number
+  /** One of several serves on for this long after its end was announced. */
+  noticeMs: number
   /** The shared secret from before each project had its own; each project reads it once. */
   legacyWebhookSecret: string | undefined
   /** Addresses outside a project's domain must be on its list. */
@@ -237,6 +240,7 @@ export function toConfig({ rows, values, problems }: ReadSettings): Config {
     rateLimitFactor: values.rateLimitFactor,
     privateGitHosts: values.privateGitHosts.map((host) => host.toLowerCase()),
     webhookAnswerMs: WEBHOOKS.answerMs,
+    noticeMs: REPLICAS.noticeMs,
     listedDomainsOnly: values.customDomains === 'listed',
     legacyWebhookSecret: values.legacyWebhookSecret,
     oidc: chooseOidc(values),

@@ -7,7 +7,6 @@ import type { Clock } from './clock.ts'
 import type { Config } from './config.ts'
 import type { Outbound } from './forges/forges.ts'
 import type { HttpsCertificates } from './https/certificates.ts'
-import type { DownloadTickets } from './identity/download-tickets.ts'
 import type { Identity } from './identity/identity.ts'
 import type { Quotas } from './identity/quotas.ts'
 import type { Authority } from './keys/authority.ts'
@@ -19,6 +18,8 @@ import type { Traces } from './monitoring/traces.ts'
 import type { EventFeed } from './notifications/feed.ts'
 import type { Notifier } from './notifications/notifier.ts'
 import type { Watchers } from './notifications/watchers.ts'
+import type { Replicas } from './replicas/replicas.ts'
+import type { LogBlocks } from './store/deployments/log-blocks.ts'
 import type { LogFiles } from './store/deployments/log-files.ts'
 import type { Engine } from './store/engine/db.ts'
 import type { DiskSpace } from './store/engine/disk-space.ts'
@@ -47,18 +48,19 @@ export interface Context {
   secretStore: SecretStore
   identity: Identity
   sshSigners: SshSigners
-  logs: LogFiles
+  /** Of tasks: files beside SQLite, blocks in PostgreSQL. */
+  logs: LogFiles | LogBlocks
   /** Whether there is disk space. */
   diskSpace: DiskSpace
-  /** Request limits, shared by all gateways. */
+  /** Request limits, shared by all gateways and control planes. */
   quotas: Quotas
-  /** What browsers may download in the next minute. */
-  tickets: DownloadTickets
   /** Repositories, their forges, and receivers of notifications. */
   outbound: Outbound
   mailer: Mailer
-  /** Random per start; a session row with another id belongs to an earlier process. */
+  /** Random per start; a session's row names the replica that has it. */
   replicaId: string
+  /** This control plane among several on one PostgreSQL. */
+  replicas: Replicas
   startedAt: number
   /** Known once the listeners are bound. */
   baseUrl: string

@@ -3,34 +3,33 @@
 import { randomUUID } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import type { Server } from 'node:net'
+import { hostname } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
 import type { Server as TlsServer } from 'node:tls'
+import { VERSION } from '@berth/shared/version'
 import { type Logger, pino } from 'pino'
 import { LiveAgents } from './agents/agent-rpc.ts'
 import { Transfers } from './agents/transfers.ts'
 import { type AuditVerdict, openAuditChain, verifyAudit } from './app/core/audit-check.ts'
 import { EVENTS_TOPIC } from './app/core/transaction.ts'
 import { passDeadlines, sweep } from './app/deployments/deadlines.ts'
-import { recoverLogs } from './app/deployments/logs.ts'
+import { openLogs } from './app/deployments/logs.ts'
 import { startRounds } from './app/forges/reconcile-rounds.ts'
+import { flushRefused } from './app/forges/rejected-deliveries.ts'
 import { importLegacySecret } from './app/forges/webhook-secrets.ts'
 import { checkAlerts } from './app/installation/alerts.ts'
 import { startBackups } from './app/installation/backups.ts'
 import { continueKeyRotations } from './app/installation/data-key-rotation.ts'
-import { openDataKeys } from './app/installation/data-keys.ts'
-import { holdDatabase, nameHolder } from './app/installation/replicas.ts'
-import {
-  isSetupDone,
-  openCookieSecret,
-  openInstallation,
-  renewSetupToken,
-} from './app/installation/setup.ts'
+import { listKekIds, openDataKeys, shareDataKeys } from './app/installation/data-keys.ts'
+import { importHeldLogs, startLogImport } from './app/installation/log-import.ts'
+import { openCookieSecret, openInstallation, renewSetupToken } from './app/installation/setup.ts'
 import { startNotices } from './app/notices/sending.ts'
 import { finishResets } from './app/people/browser-sign-in.ts'
 import { resetFactorsByOperator } from './app/people/factors/factors.ts'
 import { startMailing } from './app/people/mailing.ts'
 import { advanceRollouts, upgradeAfterStart } from './app/servers/rollouts.ts'
-import { endFormerSessions } from './app/servers/sessions.ts'
+import { endFormerSessions, endOrphanSessions } from './app/servers/sessions.ts'
 import { ensureSshAuthorities } from './app/ssh/authorities.ts'
 import type { Clock } from './clock.ts'
 import type { Config } from './config.ts'
@@ -82,13 +81,14 @@ import { serverRoutes } from './gateways/rest/servers/servers.ts'
 import { sshRoutes } from './gateways/rest/ssh/certificates.ts'
 import { openBrowserGateway, type Sockets } from './gateways/trpc/gateway.ts'
 import { openCertificates } from './https/certificates.ts'
-import { DownloadTickets } from './identity/download-tickets.ts'
-import { Quotas } from './identity/quotas.ts'
+import { Quotas, type Sharing } from './identity/quotas.ts'
 import { createIdentity } from './identity/sign-in/auth.ts'
+import { WINDOW_MS } from './identity/windows.ts'
 import { loadAuthority } from './keys/authority.ts'
-import { createKek, type Kek, loadKek, SecretStore } from './keys/secret-store.ts'
+import { createKek, type Kek, KekError, loadKek, SecretStore } from './keys/secret-store.ts'
 import { SshSigners } from './keys/ssh-signers.ts'
 import { ALERTS } from './limits/installation.ts'
+import { SHARED_LIMITS } from './limits/sharing.ts'
 import { openMailer } from './mail/mail.ts'
 import { addGauges } from './monitoring/gauges.ts'
 import { Metrics } from './monitoring/metrics.ts'
@@ -97,12 +97,17 @@ import { Traces } from './monitoring/traces.ts'
 import { EventFeed } from './notifications/feed.ts'
 import { Notifier } from './notifications/notifier.ts'
 import { Watchers } from './notifications/watchers.ts'
+import { holdDatabase } from './replicas/database-hold.ts'
+import { Replicas } from './replicas/replicas.ts'
+import { addCounts, deleteOldWindows } from './store/core/rate-limits.ts'
+import { LogBlocks } from './store/deployments/log-blocks.ts'
 import { LogFiles } from './store/deployments/log-files.ts'
+import { withBootLock } from './store/engine/boot-lock.ts'
 import { type OpenDatabase, openPostgres, openSqlite } from './store/engine/database.ts'
 import { DiskSpace } from './store/engine/disk-space.ts'
-import { migrate } from './store/engine/migrations.ts'
+import type { Hold } from './store/engine/file-lock.ts'
+import { migrate } from './store/engine/migrate.ts'
 import { makePrivateFolder } from './store/engine/private-files.ts'
-import type { Hold } from './store/installation/replicas.ts'
 
 export interface ControlPlane {
   ctx: Context
@@ -125,7 +130,7 @@ interface Options {
   print?: (text: string) => void
   /** Resolves hostnames of forges; tests pass their own. */
   resolve?: Resolve
-  /** Called when another control plane took the database while this one was disconnected; this process must end. */
+  /** Called when a process that needs the database alone, or a newer release, took it meanwhile: this one must end. */
   onLost?: (message: string) => void
 }
 
@@ -138,19 +143,28 @@ export async function startControlPlane(options: Options): Promise<ControlPlane>
   const logger = log ?? pino({ level: config.logLevel }, pino.destination(2))
   makePrivateFolder(config.dataDir)
   const opened = openStore(config, logger)
-  const onLost = options.onLost ?? ((message) => logger.fatal(message))
   const replicaId = randomUUID()
+  const notifier = new Notifier((error) => logger.error({ err: error }, 'a wake-up failed'))
   try {
-    const hold = await holdDatabase({ ...opened, config, log: logger, replicaId, onLost })
-    return await startWith(options, opened, hold, logger, replicaId).catch(async (error) => {
-      await hold.release()
-      throw error
-    })
+    const { db } = opened
+    const onLost = lostBy(options, logger)
+    const hold = await holdDatabase({ db, config, log: logger, replicaId, notifier, onLost })
+    return await startWith(options, opened, hold, logger, replicaId, notifier).catch(
+      async (error) => {
+        await hold.release()
+        throw error
+      },
+    )
   } catch (error) {
     await opened.db.destroy().catch(() => undefined)
     throw error
   }
 }
+
+const lostBy =
+  ({ onLost }: Options, log: Logger) =>
+  (message: string): void =>
+    onLost ? onLost(message) : log.fatal(message)
 
 async function startWith(
   options: Options,
@@ -158,66 +172,23 @@ async function startWith(
   hold: Hold,
   logger: Logger,
   replicaId: string,
+  notifier: Notifier,
 ): Promise<ControlPlane> {
-  const { config, clock, resolve } = options
+  const { config } = options
   const { db, engine } = store
-  await migrate(db, engine)
-  const time = clock ?? { now: () => Date.now() }
-  const secretStore = new SecretStore(openKek(config), openPreviousKek(config))
-  const wrappedAgain = await openDataKeys(db, secretStore, time.now())
-  if (wrappedAgain > 0)
-    logger.info({ keys: wrappedAgain }, 'data keys were wrapped with the new key')
-  const { installation, caKeyPem } = await openInstallation(db, secretStore, time.now())
-  const authority = await loadAuthority({
-    certificatePem: installation.caCertificate,
-    keyPem: caKeyPem,
-  })
-  const notifier = new Notifier((error) => logger.error({ err: error }, 'a wake-up failed'))
-  const ctx: Context = {
-    config,
-    db,
-    engine,
-    clock: time,
-    notifier,
-    watchers: new Watchers(),
-    agentRpc: new LiveAgents(),
-    transfers: new Transfers(),
-    feed: new EventFeed({
-      db,
-      notifier,
-      log: logger,
-      topic: EVENTS_TOPIC,
-      onRows: (rows) => reportEnded(ctx, rows),
-    }),
-    log: logger,
-    metrics: new Metrics(),
-    traces: new Traces(config.traces, installation.installationId, logger),
-    certificates: await openCertificates({ config, authority, clock: time, log: logger }),
-    installationId: installation.installationId,
-    authority,
-    secretStore,
-    identity: createIdentity(() => ctx, await openCookieSecret(db, secretStore)),
-    sshSigners: new SshSigners(secretStore),
-    logs: new LogFiles(join(config.dataDir, 'logs')),
-    diskSpace: new DiskSpace(store, config.dataDir),
-    quotas: new Quotas(config, time),
-    tickets: new DownloadTickets(time),
-    outbound: new Outbound(config, resolve),
-    mailer: openMailer(config.mail, join(config.dataDir, 'mail'), options.print ?? (() => {})),
-    replicaId,
-    startedAt: time.now(),
-    baseUrl: config.baseUrl,
-    agentEndpoints: config.agentEndpoints,
-  }
-  addGauges(ctx)
-  await nameHolder(ctx)
-  await openAuditChain(ctx)
-  await ensureSshAuthorities(ctx)
-  await endFormerSessions(ctx)
-  await recoverLogs(ctx)
+  const onLost = lostBy(options, logger)
+  const ctx = await withBootLock(db, engine, () =>
+    openContext(options, store, logger, replicaId, notifier),
+  )
+  const stopSharing = engine === 'postgres' ? shareDataKeys(ctx) : undefined
   await ctx.feed.start()
-  await importLegacySecret(ctx)
   const gateway = await openAgentGateway(ctx)
+  await ctx.replicas.start({
+    onDeclaredDead: () =>
+      gateway.moveAll('Another control plane took over while this one was cut off.'),
+    onOutdated: onLost,
+    endOrphans: () => endOrphanSessions(ctx),
+  })
   const http = buildHttp(ctx)
   mountRoutes(http, ctx)
   const sockets = openBrowserGateway(ctx, http)
@@ -229,14 +200,15 @@ async function startWith(
   if (ctx.agentEndpoints.length === 0) {
     ctx.agentEndpoints = [`${new URL(ctx.baseUrl).hostname}:${gateway.port}`]
   }
-  await nameHolder(ctx)
-  await upgradeAfterStart(ctx)
+  await ctx.replicas.rename({ address: ctx.baseUrl })
+  await withBootLock(db, engine, () => upgradeAfterStart(ctx))
   const stopTicking = startTicking(ctx)
   const stopMailing = startMailing(ctx, ctx.mailer)
   const stopNotices = startNotices(ctx)
   if (config.mail.kind === 'none') logger.warn(NO_MAIL)
   const stopRounds = await startRounds(ctx)
   const stopBackups = await startBackups(ctx)
+  const stopImport = startLogImport(ctx)
   return {
     ctx,
     http,
@@ -244,12 +216,15 @@ async function startWith(
     sockets,
     baseUrl: ctx.baseUrl,
     certified: certified ?? Promise.resolve(),
-    setupToken: (await isSetupDone(db)) ? undefined : await renewSetupToken(db),
+    setupToken: await renewSetupToken(ctx),
     async close() {
+      await ctx.replicas.drain()
+      if (await ctx.replicas.hasOthers()) await delay(config.noticeMs)
       const notices = stopNotices() // before its requests are broken off, so that they do not count as failed
       ctx.outbound.close() // early, so that requests to forges stop waiting
       await stopRounds()
       await stopBackups()
+      await stopImport()
       await stopTicking()
       await notices
       await stopMailing()
@@ -257,7 +232,10 @@ async function startWith(
       await http.close()
       await ctx.certificates?.close()
       await finishResets(ctx)
+      await ctx.quotas.close()
+      await stopSharing?.()
       await gateway.close()
+      await ctx.replicas.leave()
       await ctx.feed.stop()
       await ctx.traces.close()
       ctx.logs.close()
@@ -265,6 +243,91 @@ async function startWith(
       await hold.release()
     },
   }
+}
+
+/** Everything that a start reads or makes in the database, while no other control plane starts. */
+async function openContext(
+  options: Options,
+  store: OpenDatabase,
+  logger: Logger,
+  replicaId: string,
+  notifier: Notifier,
+): Promise<Context> {
+  const { config, clock, resolve } = options
+  const { db, engine } = store
+  await migrate(db, engine)
+  const time = clock ?? { now: () => Date.now() }
+  const secretStore = await openSecretStore(config, db)
+  const wrappedAgain = await openDataKeys(db, secretStore, time.now())
+  if (wrappedAgain > 0)
+    logger.info({ keys: wrappedAgain }, 'data keys were wrapped with the new key')
+  const { installation, caKeyPem } = await openInstallation(db, secretStore, time.now())
+  const authority = await loadAuthority({
+    certificatePem: installation.caCertificate,
+    keyPem: caKeyPem,
+  })
+  const ctx: Context = {
+    config,
+    db,
+    engine,
+    clock: time,
+    notifier,
+    watchers: new Watchers(notifier),
+    agentRpc: new LiveAgents(),
+    transfers: new Transfers(),
+    feed: new EventFeed({
+      db,
+      notifier,
+      log: logger,
+      topic: EVENTS_TOPIC,
+      onRows: async (rows) => {
+        if (ctx.replicas.holds('reports')) await reportEnded(ctx, rows)
+      },
+    }),
+    log: logger,
+    metrics: new Metrics(),
+    traces: new Traces(config.traces, installation.installationId, logger),
+    certificates: await openCertificates({ config, authority, clock: time, log: logger }),
+    installationId: installation.installationId,
+    authority,
+    secretStore,
+    identity: createIdentity(() => ctx, await openCookieSecret(db, secretStore)),
+    sshSigners: new SshSigners(secretStore),
+    logs: store.copyOut
+      ? new LogBlocks(db, store.copyOut)
+      : new LogFiles(join(config.dataDir, 'logs')),
+    diskSpace: new DiskSpace(store, config.dataDir),
+    quotas: new Quotas(config, time, shareQuotas(store, logger)),
+    outbound: new Outbound(config, resolve),
+    mailer: openMailer(config.mail, join(config.dataDir, 'mail'), options.print ?? (() => {})),
+    replicaId,
+    replicas: new Replicas({
+      db,
+      log: logger,
+      isAlone: engine === 'sqlite',
+      self: {
+        id: replicaId,
+        host: hostname(),
+        pid: process.pid,
+        address: config.baseUrl || `${config.host}:${config.port}`,
+        startedAt: time.now(),
+        version: VERSION,
+        peerAddress: null,
+      },
+    }),
+    startedAt: time.now(),
+    baseUrl: config.baseUrl,
+    agentEndpoints: config.agentEndpoints,
+  }
+  await ctx.replicas.join()
+  addGauges(ctx)
+  await openAuditChain(ctx)
+  await ensureSshAuthorities(ctx)
+  if ((await ctx.replicas.listLive()).length <= 1) await endFormerSessions(ctx)
+  await openLogs(ctx)
+  await importHeldLogs(ctx)
+  await importLegacySecret(ctx)
+  return ctx
 }
 
 /** For the command of the same name: opens, reads and closes the database without listening. */
@@ -310,9 +373,31 @@ function openStore(config: Config, log: Logger): OpenDatabase {
   )
 }
 
-function openKek(config: Config): Kek {
-  if (config.createKek && !existsSync(config.kekFile)) return createKek(config.kekFile)
-  return loadKek(config.kekFile)
+/** All control planes of one database have the same key: a new one is made only for a database without secrets. */
+async function openSecretStore(config: Config, db: OpenDatabase['db']): Promise<SecretStore> {
+  const { kekFile, createKek: mayCreate } = config
+  const used = await listKekIds(db)
+  const isNew = mayCreate && used.length === 0 && !existsSync(kekFile)
+  const kek = isNew ? createKek(kekFile) : loadKek(kekFile)
+  const former = openPreviousKek(config)
+  const strange = used.find((id) => ![kek, ...former].some((one) => one.id === id))
+  if (strange === undefined) return new SecretStore(kek, former)
+  throw new KekError(
+    `The secrets of this database were sealed with another key (id ${strange}) than the key file ${kekFile} holds (id ${kek.id}). Start with the key file that belongs to this database; several control planes on one database have the same one.`,
+  )
+}
+
+/** SQLite has one process, whose memory is exact. */
+function shareQuotas({ db, engine }: OpenDatabase, log: Logger): Sharing | undefined {
+  if (engine === 'sqlite') return undefined
+  const { windowMs, windows } = SHARED_LIMITS
+  return {
+    windows: {
+      add: (added, now) => addCounts(db, added, now - WINDOW_MS),
+      sweep: (now) => deleteOldWindows(db, now - windowMs, windows),
+    },
+    onFailed: (error) => log.debug({ err: error }, 'rate limits count for this process alone'),
+  }
 }
 
 const openPreviousKek = (config: Config): Kek[] =>
@@ -376,7 +461,7 @@ function mountRoutes(http: Api, ctx: Context): void {
   })
 }
 
-/** Runs deadlines each second and retention each hour, one run at a time. */
+/** Runs deadlines each second and retention each hour, one run at a time; of several replicas, one does. */
 function startTicking(ctx: Context): () => Promise<void> {
   let running: Promise<void> = Promise.resolve()
   let busy = false
@@ -392,6 +477,8 @@ function startTicking(ctx: Context): () => Promise<void> {
       })
   }, TICK_MS)
   async function tick(): Promise<void> {
+    await flushRefused(ctx)
+    if (!ctx.replicas.holds('deadlines')) return
     await passDeadlines(ctx)
     await continueKeyRotations(ctx)
     await advanceRollouts(ctx)

@@ -17,7 +17,7 @@ import { type Deb, makeDeb } from './deb.ts'
 import { releaseFiles, writeAgentManifest } from './manifest.ts'
 import {
   debName,
-  fillDocker,
+  fillContainers,
   fillServer,
   layOutAgentDeb,
   layOutClientDeb,
@@ -115,9 +115,12 @@ async function buildAll(
     packages.push(`${manifest}.sig`)
   }
   for (const parts of all) await buildServer(made, scratch, parts, packages, release)
-  await makeArchive(join(made, `berth-docker-${VERSION}.tar.gz`), (content) =>
-    fillDocker(join(content, `berth-docker-${VERSION}`)),
-  )
+  for (const kind of ['docker', 'kubernetes'] as const) {
+    const name = `berth-${kind}-${VERSION}`
+    await makeArchive(join(made, `${name}.tar.gz`), (content) =>
+      fillContainers(kind, join(content, name)),
+    )
+  }
   await cp(join(root, 'scripts/release/files/install-server.sh'), join(made, 'install-server.sh'))
   await chmod(join(made, 'install-server.sh'), 0o755)
   await writeSums(made)

@@ -1,6 +1,6 @@
 // The content of each package of a release.
 import { execFileSync } from 'node:child_process'
-import { chmodSync, existsSync, readFileSync } from 'node:fs'
+import { chmodSync, readFileSync } from 'node:fs'
 import { cp, mkdir, symlink, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { AGENT_UNIT } from '../../control-plane/src/domain/servers/install-script.ts'
@@ -165,10 +165,22 @@ export async function layOutClientDeb(folder: string, client: string): Promise<D
   return { fields: fieldsOf('berth', 'all', 'nodejs (>= 18)', 'Client of Berth deployments') }
 }
 
-/** Dockerfile, compose file and Caddyfile, beside the server's archives. */
-export async function fillDocker(folder: string): Promise<void> {
-  for (const name of ['Dockerfile', 'compose.yaml', 'Caddyfile', 'example.env', 'README.md']) {
-    if (!existsSync(join(files, 'docker', name))) throw new Error(`${name} is missing`)
-    await put(join(folder, name), read(`docker/${name}`).replaceAll('@VERSION@', VERSION))
+const CONTAINERS = {
+  /** Beside the server's archives. */
+  docker: [
+    'Dockerfile',
+    'compose.yaml',
+    'haproxy.cfg',
+    'Caddyfile',
+    'example.env',
+    'replace.sh',
+    'README.md',
+  ],
+  kubernetes: ['berth.yaml', 'README.md'],
+} as const
+
+export async function fillContainers(kind: keyof typeof CONTAINERS, folder: string): Promise<void> {
+  for (const name of CONTAINERS[kind]) {
+    await put(join(folder, name), read(`${kind}/${name}`).replaceAll('@VERSION@', VERSION))
   }
 }

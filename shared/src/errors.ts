@@ -98,6 +98,8 @@ export const ERRORS = {
   headers_too_large: [431, 'The headers are too large'],
   internal_error: [500, 'Internal error'],
   unavailable: [503, 'The service is not available now'],
+  database_unavailable: [503, 'The database does not answer now'],
+  outcome_unknown: [503, 'The change may have been stored or not'],
   storage_full: [503, 'The storage is full'],
   server_offline: [503, 'The server is offline'],
   transfers_busy: [503, 'Too many transfers are under way'],

@@ -1,9 +1,14 @@
 // Lines from a program on the server to the control plane's disk, and from a write to a live reader. The floor is the
-// same program read through a plain pipe by the same Node, in the same run.
+// same program read through a plain pipe by the same Node, in the same run. With PostgreSQL, which then syncs its writes
+// as in production, the floor is also the disk: rate and download, in turns with a control plane that has log files.
 
 import { spawn } from 'node:child_process'
+import { get } from 'node:http'
 import { LOGS } from '@berth/shared'
 import type { LogLine, Task } from '@berth/shared/api'
+import { locate } from '../fixtures/platform/components.ts'
+import type { EngineName } from '../fixtures/platform/engines.ts'
+import { createDatabase, startPostgres } from '../fixtures/platform/postgres.ts'
 import { Fixture, until } from '../fixtures/server/installation.ts'
 import { findProcesses, percentile, residentMiB, round, thousands } from './figures.ts'
 import { goalAtLeast, goalAtMost } from './goals.ts'
@@ -78,8 +83,14 @@ async function deployProgram(
   return fixture.deploy(environment.id)
 }
 
-async function throughput(fixture: Fixture, lines: number): Promise<number> {
-  const task = await deployProgram(fixture, 'flood', {
+interface Passed {
+  taskId: number
+  /** Lines per second until all were durable. */
+  rate: number
+}
+
+async function throughput(fixture: Fixture, lines: number, name = 'flood'): Promise<Passed> {
+  const task = await deployProgram(fixture, name, {
     '.service.yml': serviceFile(program(lines)),
   })
   const memory = new MemoryWatch(fixture)
@@ -100,7 +111,59 @@ async function throughput(fixture: Fixture, lines: number): Promise<number> {
   if (stored !== lines) throw new Error(`${stored} of ${lines} lines were stored`)
   const rate = lines / ((ended - Date.parse(first.t)) / 1_000)
   console.log(`peak memory while ${thousands(lines)} lines passed: ${peaks}`)
-  return rate
+  return { taskId: task.id, rate }
+}
+
+/** MB per second of the whole log to a reader that only counts. */
+async function download(fixture: Fixture, taskId: number): Promise<number> {
+  const began = performance.now()
+  const bytes = await new Promise<number>((resolve, reject) => {
+    const headers = { authorization: `Bearer ${fixture.token}` }
+    get(`${fixture.url}/api/tasks/${taskId}/log`, { headers }, (answer) => {
+      let seen = 0
+      answer.on('data', (piece: Buffer) => {
+        seen += piece.length
+      })
+      answer.on('end', () => resolve(seen))
+      answer.on('error', reject)
+    }).on('error', reject)
+  })
+  return bytes / 1_000 / (performance.now() - began)
+}
+
+const ROUNDS = 3
+const DOWNLOADS = 7
+
+/** In turns, so that a busy machine changes both sides. */
+async function compareWithDisk(fixture: Fixture, lines: number): Promise<void> {
+  const disk = await Fixture.open()
+  const sides = [disk, fixture]
+  const rates: number[][] = [[], []]
+  const loads: number[][] = [[], []]
+  try {
+    for (let round = 0; round < ROUNDS; round++) {
+      const tasks: number[] = []
+      for (const [side, one] of sides.entries()) {
+        const { rate, taskId } = await throughput(one, lines, `round-${round}`)
+        rates[side]?.push(rate)
+        tasks.push(taskId)
+      }
+      for (let n = 0; n < DOWNLOADS; n++) {
+        for (const [side, one] of sides.entries()) {
+          loads[side]?.push(await download(one, tasks[side] ?? 0))
+        }
+      }
+    }
+  } finally {
+    await disk.close()
+  }
+  const ratio = (what: string, unit: string, [files = [], blocks = []]: number[][]): void => {
+    const [a, b] = [percentile(files, 50), percentile(blocks, 50)]
+    console.log(`${what}: disk ${thousands(a)} ${unit}, PostgreSQL ${thousands(b)} ${unit}`)
+    goalAtLeast(`${what} with PostgreSQL`, b / a, 0.8, 'of the disk')
+  }
+  ratio('durable lines', 'lines/s', rates)
+  ratio('download', 'MB/s', loads)
 }
 
 async function firstLine(fixture: Fixture, taskId: number, line: number): Promise<LogLine> {
@@ -160,11 +223,16 @@ async function tickFloor(): Promise<number> {
   return percentile(times, 99)
 }
 
-export async function benchLogs(lines: number): Promise<void> {
-  const fixture = await Fixture.open()
+export async function benchLogs(lines: number, engine: EngineName): Promise<void> {
+  const postgres =
+    engine === 'postgres'
+      ? await startPostgres(locate('postgres') ?? 'postgres', { isDurable: true })
+      : undefined
+  if (postgres) process.env.BERTH_TEST_POSTGRES = postgres.folder
+  const fixture = await Fixture.open(postgres ? { databaseUrl: await createDatabase() } : {})
   try {
     const floor = await pipeFloor(lines)
-    const rate = await throughput(fixture, lines)
+    const { rate } = await throughput(fixture, lines)
     const delays = await liveDelays(fixture)
     console.log(`plain pipe:            ${thousands(floor)} lines/s`)
     console.log(
@@ -182,7 +250,9 @@ export async function benchLogs(lines: number): Promise<void> {
       5,
       `× a timer of ${LOGS.tickMs} ms (p99 ${round(tick, 0)} ms)`,
     )
+    if (postgres) await compareWithDisk(fixture, lines)
   } finally {
     await fixture.close()
+    await postgres?.stop()
   }
 }

@@ -2,7 +2,7 @@
 //   supervisor|log-viewer|first-app [--lines 5000000] [--rounds 30] [--projects 1000] [--tasks 1000000] [--engine postgres]
 //   [--per-second 1000]
 //   [--subscribers 500] [--redeploys 10] [--recipe manual] [--control] [--peer] [--post-kib 64] [--replicas 3]
-//   [--kills 10] [--mib 1024] [--environments 5] [--seconds 60] [--services 20]
+//   [--kills 10] [--mib 1024] [--environments 5] [--seconds 60] [--services 20] [--engine sqlite|postgres]
 //
 // Speed and memory of the product as real processes on this machine, as ratios to a floor measured in the same run.
 // Machines are shared and noisy: the ratio is the figure, the absolute number is for orientation.
@@ -36,9 +36,9 @@ const { positionals, values } = parseArgs({
     kills: { type: 'string', default: '10' },
     mib: { type: 'string', default: '1024' },
     environments: { type: 'string' },
-    engine: { type: 'string', default: 'sqlite' },
     seconds: { type: 'string' },
     services: { type: 'string', default: '20' },
+    engine: { type: 'string', default: 'sqlite' },
     'post-kib': { type: 'string' },
     control: { type: 'boolean', default: false },
     peer: { type: 'boolean', default: false },
@@ -47,7 +47,10 @@ const { positionals, values } = parseArgs({
 })
 switch (positionals[0]) {
   case 'logs':
-    await benchLogs(Number(values.lines ?? 5_000_000))
+    await benchLogs(
+      Number(values.lines ?? 5_000_000),
+      values.engine === 'postgres' ? 'postgres' : 'sqlite',
+    )
     break
   case 'latency':
     await benchLatency(Number(values.rounds ?? 30))

@@ -2,6 +2,7 @@
 // something, and a few deployments beside foreign objects.
 import { describe, expect, test } from 'vitest'
 import { dockerEngine, missing } from '../fixtures/platform/components.ts'
+import { isRunLate } from '../fixtures/platform/run-time.ts'
 import { Fixture } from '../fixtures/server/installation.ts'
 import { runDisk } from './disk.ts'
 import { runDockerChaos } from './docker.ts'
@@ -12,7 +13,7 @@ const engine = dockerEngine()
 const bound = 300_000
 const quiet = (): void => undefined
 
-describe.skipIf(!engine || missing('caddy'))('the docker recipe under fire', () => {
+describe.skipIf(!engine || missing('caddy') || isRunLate())('the docker recipe under fire', () => {
   test(
     'runner, edge and engine are killed: no request fails, the verdict is right, nothing is left',
     async () => {

@@ -1,6 +1,6 @@
 // npm run chaos -- install --containers [--release FOLDER] [--root FOLDER]: the Dockerfile and the compose file of a
-// release, started as their README says, on a machine of its own. Its engine has no internet, so the three images that the
-// files name are made here from Debian's packages (server and database) and the pinned Caddy.
+// release, started as their README says, on a machine of its own. Its engine has no internet, so the images that the files
+// name are made here from Debian's packages (server, database and HAProxy) and the pinned Caddy.
 import { execFileSync } from 'node:child_process'
 import {
   chmodSync,
@@ -61,16 +61,17 @@ const IMAGES: Record<string, string[]> = {
     'ENTRYPOINT ["/usr/local/bin/database"]',
     'VOLUME /var/lib/postgresql/data',
   ],
+  'haproxy:3.0': ['CMD ["haproxy", "-W", "-db", "-f", "/usr/local/etc/haproxy/haproxy.cfg"]'],
   'caddy:2': [
     'ENV XDG_CONFIG_HOME=/config XDG_DATA_HOME=/data',
     'CMD ["caddy", "run", "--config", "/etc/caddy/Caddyfile", "--adapter", "caddyfile"]',
   ],
 }
 
-/** One root folder for all three, as an archive. Without sources, apt has what is installed and asks for nothing. */
+/** One root folder for all of them, as an archive. Without sources, apt has what is installed and asks for nothing. */
 function makeRoot(folder: string): void {
-  const packages = 'ca-certificates,git,openssh-client,postgresql'
-  const lower = ensureRoot('bookworm-containers', { suite: 'bookworm', packages })
+  const packages = 'ca-certificates,git,haproxy,openssh-client,postgresql'
+  const lower = ensureRoot('bookworm-balanced', { suite: 'bookworm', packages })
   const added = join(folder, 'added')
   mkdirSync(join(added, 'usr/local/bin'), { recursive: true })
   mkdirSync(join(added, 'etc/apt'), { recursive: true })
@@ -132,7 +133,7 @@ async function operate(machine: BootedMachine, operator: Operator, files: string
     const { status } = await machine.type('curl -fsSk https://localhost/health/ready')
     return status === 0 || undefined
   })
-  const logs = (await type('docker compose logs server')).stdout
+  const logs = (await type('docker compose logs control-plane')).stdout
   const [, token] = /https:\/\/localhost\/setup#(berth_setup_\w+)/.exec(logs) ?? []
   if (!token) throw new Error(`there is no set-up link:\n${logs}`)
   const form = { token, name: 'Ada', email: 'ada@example.com', organization: 'Acme' }
@@ -146,7 +147,7 @@ async function operate(machine: BootedMachine, operator: Operator, files: string
     operator.failed.push('port 7443 answers nothing')
   // not `exec`: on this machine, whose root is an overlay, it sees the image without the container's own layer
   const doctor = await machine.type(
-    `cd ${folder} && docker compose run --rm -T server /usr/lib/berth-server/bin/berth-server doctor`,
+    `cd ${folder} && docker compose run --rm -T control-plane /usr/lib/berth-server/bin/berth-server doctor`,
   )
   if (!/^ok +database: /m.test(doctor.stdout))
     operator.failed.push(`doctor:\n${doctor.stdout}${doctor.stderr}`)
@@ -159,9 +160,49 @@ async function operate(machine: BootedMachine, operator: Operator, files: string
     const { stdout } = await machine.run('curl', '-fsSk', '-H', auth, 'https://localhost/api/me')
     return stdout.includes('ada@example.com') || undefined
   })
-  const running = (await machine.must('docker', 'ps', '--quiet')).trim().split('\n')
-  if (running.length !== 3) operator.failed.push(`${running.length} containers run`)
+  await scaleAndReplace(machine, operator, folder)
   await type('docker compose down --volumes')
+}
+
+const READY = 3
+
+/** Three control planes with one key, and each of them replaced while people ask. */
+async function scaleAndReplace(
+  machine: BootedMachine,
+  operator: Operator,
+  folder: string,
+): Promise<void> {
+  const list = async (): Promise<string[]> => {
+    const { stdout } = await machine.type(`cd ${folder} && docker compose ps -q control-plane`)
+    return stdout.trim().split('\n')
+  }
+  const up = `docker compose up -d --scale control-plane=${READY}`
+  await operator.type(machine, `cd ${folder} && ${up}`, up)
+  const before = await list()
+  await until('all are healthy', async () => {
+    const states = await machine.type(
+      `docker inspect --format '{{.State.Health.Status}}' ${before.join(' ')}`,
+    )
+    return (
+      states.stdout
+        .trim()
+        .split('\n')
+        .every((one) => one === 'healthy') || undefined
+    )
+  })
+  if (before.length !== READY) operator.failed.push(`${before.length} control planes run`)
+  const asks = 'curl -fsSk -m 10 https://localhost/api/health >/dev/null || echo lost'
+  const replaced = await machine.type(
+    `cd ${folder} && { sh replace.sh; echo $? >/tmp/replaced; } >/tmp/replacing 2>&1 & ` +
+      `until [ -e /tmp/replaced ]; do ${asks}; done; wait; cat /tmp/replacing /tmp/replaced`,
+  )
+  if (!/\n0\s*$/.test(replaced.stdout) || replaced.stdout.includes('lost')) {
+    operator.failed.push(`replace.sh: ${replaced.stdout}${replaced.stderr}`)
+  }
+  const after = await list()
+  if (after.length !== READY || after.some((one) => before.includes(one))) {
+    operator.failed.push(`not replaced: ${before.join(' ')} by ${after.join(' ')}`)
+  }
 }
 
 export async function chaosContainers(plan: {
@@ -214,7 +255,7 @@ export async function chaosContainers(plan: {
     for (const line of operator.failed) say(line)
     const isFine = operator.failed.length === 0
     say(
-      `install --containers: control plane, PostgreSQL and Caddy after ${operator.lines} lines: ${isFine ? 'ok' : 'VIOLATED'}`,
+      `install --containers: control planes, PostgreSQL, HAProxy and Caddy after ${operator.lines} lines: ${isFine ? 'ok' : 'VIOLATED'}`,
     )
     return isFine ? 0 : 1
   } finally {

@@ -147,7 +147,7 @@ export class Load {
       startedTwice: 0,
       identical: 0,
       different: 0,
-      notices: { notified: 0, missing: 0, doubled: 0, disordered: 0, ...notices },
+      notices: { notified: 0, missing: 0, doubled: 0, disordered: 0, forged: 0, ...notices },
       details: [...details],
     }
     const known = new Set(tasks.map((t) => t.id))

@@ -1,4 +1,5 @@
 // npm run chaos -- control-plane|agent [--kills 20] [--pauses 2] [--environments 4] [--seed N] [--break NAME]
+// npm run chaos -- replicas [--kills 30] [--environments 6] [--seed N] [--break forgets-deployments|two-attempts|…]
 // npm run chaos -- docker [--kills 42] [--seed N] [--only runner@build,edge@route]
 // npm run chaos -- restore [--rounds 10] [--seed N] [--break forgets-unknown-attempts]
 // npm run chaos -- install [--release FOLDER] [--root FOLDER] [--pages]
@@ -12,6 +13,8 @@
 // Kills the control plane or the agent's daemon with SIGKILL at random moments of running deployments (the agent is
 // also paused until its session times out), then compares with an oracle outside Berth. The last line has the counts;
 // the exit code is 1 on any violation. --break runs a build that is broken on purpose, which the harness must catch.
+// `replicas` runs three control planes on PostgreSQL with a standby behind a balancer: kills, pauses, network cuts,
+// rolling restarts and one failover; it reports the time without service for each kind.
 // `restore` loses the control plane and continues from a backup that was taken in the middle of deployments. `docker`
 // kills daemon, runner, engine, edge and Caddy in each phase of a deployment; `disk` deploys on a small disk. `install`
 // begins with two empty machines and ends with them; with --pages it types every line of docs/operations. `servers`
@@ -23,6 +26,7 @@ import { chaosDisk, chaosDocker } from './docker-main.ts'
 import { chaosEngines } from './engines.ts'
 import { chaosInstall } from './install.ts'
 import { chaosContainers } from './install-containers.ts'
+import { BROKEN, chaosReplicas } from './replicas/run.ts'
 import { chaosRestore } from './restore.ts'
 import { BREAKS, countViolations, runChaos } from './run.ts'
 import { chaosServers, SYSTEMS } from './servers.ts'
@@ -31,6 +35,8 @@ import { chaosUpgradeMachine } from './upgrade-machine.ts'
 
 const USAGE = `usage: npm run chaos -- control-plane|agent [--kills N] [--pauses N] [--environments N]
                         [--seed N] [--break ${Object.keys(BREAKS).join('|')}]
+       npm run chaos -- replicas [--kills N] [--environments N] [--seed N]
+                        [--break ${Object.keys(BROKEN).join('|')}]
        npm run chaos -- docker [--kills N] [--seed N] [--only FAULT@MOMENT,…]
        npm run chaos -- restore [--rounds N] [--seed N] [--break forgets-unknown-attempts]
        npm run chaos -- install [--release FOLDER] [--root FOLDER] [--pages]
@@ -47,6 +53,7 @@ const { positionals, values } = parseArgs({
     kills: { type: 'string' },
     rounds: { type: 'string', default: '10' },
     pauses: { type: 'string', default: '2' },
+    replicas: { type: 'string', default: '3' },
     environments: { type: 'string' },
     seed: { type: 'string', default: String(Date.now() % 1_000_000) },
     break: { type: 'string' },
@@ -96,6 +103,19 @@ async function main(): Promise<number> {
     case 'control-plane':
     case 'agent':
       return chaosProcess(what)
+    case 'replicas': {
+      const build = values.break === undefined ? {} : BROKEN[values.break]
+      if (!build) break
+      console.log(`seed ${values.seed}`)
+      return chaosReplicas({
+        kills: Number(values.kills ?? 30),
+        replicas: Number(values.replicas),
+        environments: Number(values.environments ?? 6),
+        seed: Number(values.seed),
+        build,
+        say: (line) => console.log(line),
+      })
+    }
     case 'docker':
       return chaosDocker({
         ...values,
@@ -127,10 +147,9 @@ async function main(): Promise<number> {
       return chaosServers((values.only ?? Object.keys(SYSTEMS).join(',')).split(','), console.log)
     case 'engines':
       return chaosEngines((values.only ?? 'bookworm,trixie').split(','), console.log)
-    default:
-      console.error(USAGE)
-      return 2
   }
+  console.error(USAGE)
+  return 2
 }
 
 process.exit(await main())

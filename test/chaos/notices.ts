@@ -1,7 +1,8 @@
 // The receiver of a chaos run: a real HTTP server outside Berth that counts the notifications of every deployment. Now
 // and then it refuses one, so that retries and kills meet. An id that arrives again is a retry, not a second one.
+import { createHmac } from 'node:crypto'
 import type { ChannelMade, Notification, Task } from '@berth/shared/api'
-import { HttpReceiver } from '../fixtures/people/receivers.ts'
+import { type Got, HttpReceiver } from '../fixtures/people/receivers.ts'
 import { type Fixture, until } from '../fixtures/server/installation.ts'
 
 const REFUSED = 15 // one of so many requests
@@ -11,12 +12,15 @@ export interface NoticeVerdict {
   missing: number
   doubled: number
   disordered: number
+  /** With a wrong signature. */
+  forged: number
 }
 
 export class NoticeWatch {
   readonly #fixture: Fixture
   readonly #receiver = new HttpReceiver()
   #channelId = 0
+  #secret = ''
 
   private constructor(fixture: Fixture) {
     this.#fixture = fixture
@@ -41,7 +45,17 @@ export class NoticeWatch {
       ],
     })
     watch.#channelId = channel.id
+    watch.#secret = channel.secret ?? ''
     return watch
+  }
+
+  /** What the receiver got, each id once. */
+  get arrived(): { id: string; taskId: number; type: string }[] {
+    return this.#receiver.distinct.map(({ body, headers }) => ({
+      id: String(headers['webhook-id']),
+      taskId: Number(body.data.task.id),
+      type: String(body.type),
+    }))
   }
 
   /** Waits until nothing is left to send, then compares with what ended. */
@@ -56,10 +70,8 @@ export class NoticeWatch {
       async () => (await this.#fixture.get<{ waiting: number }>(path)).waiting === 0 || undefined,
       waitMs,
     ).catch((error: unknown) => details.push(String(error)))
-    const arrived = this.#receiver.distinct.map(({ body, headers }) => ({
-      id: String(headers['webhook-id']),
-      taskId: Number(body.data.task.id),
-    }))
+    const { arrived } = this
+    const forged = this.#receiver.got.filter((got) => !isSigned(got, this.#secret)).length
     const ended = tasks.filter(({ status }) => status === 'succeeded' || status === 'failed')
     const count = (taskId: number) => arrived.filter((one) => one.taskId === taskId).length
     const missing = ended.filter(({ id }) => count(id) === 0).map(({ id }) => id)
@@ -71,6 +83,7 @@ export class NoticeWatch {
     details.push(
       ...missing.map((id) => `nothing was heard of task ${id}`),
       ...doubled.map((id) => `task ${id} was told under several ids`),
+      ...(forged > 0 ? [`${forged} notifications have a wrong signature`] : []),
       ...(disordered > 0 ? [`${disordered} notifications overtook others`] : []),
     )
     return {
@@ -78,6 +91,7 @@ export class NoticeWatch {
       missing: missing.length,
       doubled: doubled.length,
       disordered,
+      forged,
       details,
     }
   }
@@ -97,4 +111,11 @@ export class NoticeWatch {
   close(): Promise<void> {
     return this.#receiver.close()
   }
+}
+
+function isSigned({ headers, raw }: Got, secret: string): boolean {
+  const key = Buffer.from(secret.slice('whsec_'.length), 'base64')
+  const signed = `${headers['webhook-id']}.${headers['webhook-timestamp']}.${raw}`
+  const signature = createHmac('sha256', key).update(signed).digest('base64')
+  return String(headers['webhook-signature']).split(' ').includes(`v1,${signature}`)
 }

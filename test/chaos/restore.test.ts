@@ -2,13 +2,15 @@
 import { expect, test } from 'vitest'
 import { missing } from '../fixtures/platform/components.ts'
 import { ENGINES } from '../fixtures/platform/engines.ts'
+import { isRunLate } from '../fixtures/platform/run-time.ts'
 import { countBad, runRestore } from './restore.ts'
 import { BREAKS } from './run.ts'
 
 const once = { rounds: 1, servers: 2, seed: 11, say: () => {} }
 const bound = 600_000
+const isLate = isRunLate()
 
-test.skipIf(missing('caddy')).each(ENGINES)(
+test.skipIf(missing('caddy') || isLate).each(ENGINES)(
   'restored on %s: every server is back, no task is stuck, everybody was served',
   async (engine) => {
     const rounds = await runRestore({ ...once, engines: [engine] })
@@ -19,7 +21,7 @@ test.skipIf(missing('caddy')).each(ENGINES)(
   bound,
 )
 
-test.skipIf(missing('caddy'))(
+test.skipIf(missing('caddy') || isLate)(
   'a build that locks servers out after a restore is caught',
   async () => {
     const build = BREAKS['forgets-unknown-attempts'] ?? {}

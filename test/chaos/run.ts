@@ -42,7 +42,13 @@ async function kill(child: ChildProcess | undefined): Promise<void> {
 }
 
 export const countViolations = ({ lost, startedTwice, different, notices }: Verdict): number =>
-  lost + startedTwice + different + notices.missing + notices.doubled + notices.disordered
+  lost +
+  startedTwice +
+  different +
+  notices.missing +
+  notices.doubled +
+  notices.disordered +
+  notices.forged
 
 export async function runChaos(plan: ChaosPlan): Promise<Verdict> {
   const { what, kills, say } = plan

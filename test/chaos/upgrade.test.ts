@@ -1,11 +1,12 @@
 // A short run of `npm run chaos -- upgrade`: two servers, a few deployments.
 import { expect, test } from 'vitest'
 import { missing } from '../fixtures/platform/components.ts'
+import { isRunLate } from '../fixtures/platform/run-time.ts'
 import { runUpgrade } from './upgrade.ts'
 
 const isRoot = process.getuid?.() === 0
 
-test.skipIf(missing('caddy') || !isRoot)(
+test.skipIf(missing('caddy') || !isRoot || isRunLate())(
   'upgraded during deployments: none failed, no line was lost, everybody was served',
   async () => {
     const result = await runUpgrade({ servers: 2, deployments: 4, say: () => {} })

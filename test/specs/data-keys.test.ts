@@ -40,7 +40,7 @@ describe.each(ENGINES)('data keys on %s', (engine) => {
   }
   const secret = async () => {
     const found = await findProject(cp.running.ctx.db, project.id)
-    return found && readWebhookSecrets(cp.running.ctx, found).current
+    return found && (await readWebhookSecrets(cp.running.ctx, found)).current
   }
   const kek = () => join(cp.dir, 'kek')
 
@@ -68,8 +68,8 @@ describe.each(ENGINES)('data keys on %s', (engine) => {
     const place = { table: 'projects', column: 'webhook_secret_sealed', rowId: project.id }
     const open = (id: number) =>
       secretStore.open('webhook-secret', { ...place, organizationId: id }, webhook ?? '')
-    expect(Buffer.from(open(1)).toString()).toBe(project.webhook_secret)
-    expect(() => open(organizationId)).toThrow('sealed with another key')
+    expect(Buffer.from(await open(1)).toString()).toBe(project.webhook_secret)
+    await expect(open(organizationId)).rejects.toThrow('sealed with another key')
   })
 
   test('a new key of the installation wraps them again and writes no value', async () => {
@@ -113,11 +113,11 @@ describe.each(ENGINES)('data keys on %s', (engine) => {
     const place = { table: 'organization_keys', column: 'wrapped', rowId: 'data' }
     const open = (c: SecretStore, organizationId: number | null) =>
       c.open('data-key', { ...place, organizationId }, row?.wrapped ?? '')
-    expect(open(secretStore, 1).length).toBe(32)
-    expect(() => open(secretStore, 2)).toThrow('moved from another place')
-    expect(() => open(secretStore, null)).toThrow('moved from another place')
+    expect((await open(secretStore, 1)).length).toBe(32)
+    await expect(open(secretStore, 2)).rejects.toThrow('moved from another place')
+    await expect(open(secretStore, null)).rejects.toThrow('moved from another place')
     const stranger = new SecretStore(createKek(join(cp.dir, 'other')))
-    expect(() => open(stranger, 1)).toThrow('sealed with another key')
+    await expect(open(stranger, 1)).rejects.toThrow('sealed with another key')
   })
 
   describe('another data key', () => {

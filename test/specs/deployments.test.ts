@@ -4,6 +4,7 @@ import { readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Environment, Task } from '@berth/shared/api'
 import { FailureCode } from '@berth/shared/wire'
+import { sql } from 'kysely'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { sweep } from '../../control-plane/src/app/deployments/deadlines.ts'
 import { addMember } from '../fixtures/people/members.ts'
@@ -357,44 +358,70 @@ describe.each(ENGINES)('deployments on %s', (engine) => {
       ['?ansi=strip', {}],
       ['?follow=true', {}],
     ]
-    const whole = async (ending: string) => {
-      const file = join(p.cp.dir, 'logs', `${attempt.id}.${ending}`)
-      const bytes = readFileSync(file)
-      return { file, bytes }
-    }
-    const files = [await whole('log'), await whole('idx')]
     await p.cp.restart() // closes every open file
-    for (const damage of ['gone', 'cut'] as const) {
-      for (const { file, bytes } of files) {
-        if (damage === 'gone') rmSync(file)
-        else truncateSync(file, 1)
-        for (const [query, headers] of asks) {
-          const path = `/api/tasks/${task.id}/log${query}`
-          const answer = await p.cp.call('GET', path, undefined, headers)
-          expect([query, answer.status, answer.body.code]).toEqual([query, 410, 'log_gone'])
-        }
-        for (const call of ['task.log', 'task.search']) {
-          const input = call === 'task.log' ? { from: 1, to: 9 } : { query: 'one' }
-          const given = encodeURIComponent(JSON.stringify({ task_id: task.id, ...input }))
-          const answer = await p.cp.call('GET', `/trpc/${call}?input=${given}`)
-          expect([call, answer.status, answer.text.includes('log_gone')]).toEqual([call, 410, true])
-        }
-        const still = await p.task(task.id)
-        expect(still).toMatchObject({ status: 'failed', failure: { step: '1', line: null } })
-        expect(still.phases?.[0]?.steps[0]).toMatchObject({ status: 'failed', exit_code: 2 })
-        const path = `/api/environments/${environment.id}`
-        const listed = await p.cp.call<Task[]>('GET', `${path}/tasks`)
-        expect(listed.body[0]?.failure).toEqual(still.failure)
-        const { status, body } = await p.cp.call('GET', `${path}/diagnostics`)
-        expect(status).toBe(200)
-        expect(body).toMatchObject({
-          failure: { step: '1', exit_code: 2, message: '`make` exited with 2.' },
-        })
-        writeFileSync(file, bytes)
+    for (const { harm, mend } of engine === 'sqlite'
+      ? harmFiles(attempt.id)
+      : harmBlocks(attempt.id)) {
+      await harm()
+      for (const [query, headers] of asks) {
+        const path = `/api/tasks/${task.id}/log${query}`
+        const answer = await p.cp.call('GET', path, undefined, headers)
+        expect([query, answer.status, answer.body.code]).toEqual([query, 410, 'log_gone'])
       }
+      for (const call of ['task.log', 'task.search']) {
+        const input = call === 'task.log' ? { from: 1, to: 9 } : { query: 'one' }
+        const given = encodeURIComponent(JSON.stringify({ task_id: task.id, ...input }))
+        const answer = await p.cp.call('GET', `/trpc/${call}?input=${given}`)
+        expect([call, answer.status, answer.text.includes('log_gone')]).toEqual([call, 410, true])
+      }
+      const still = await p.task(task.id)
+      expect(still).toMatchObject({ status: 'failed', failure: { step: '1', line: null } })
+      expect(still.phases?.[0]?.steps[0]).toMatchObject({ status: 'failed', exit_code: 2 })
+      const path = `/api/environments/${environment.id}`
+      const listed = await p.cp.call<Task[]>('GET', `${path}/tasks`)
+      expect(listed.body[0]?.failure).toEqual(still.failure)
+      const { status, body } = await p.cp.call('GET', `${path}/diagnostics`)
+      expect(status).toBe(200)
+      expect(body).toMatchObject({
+        failure: { step: '1', exit_code: 2, message: '`make` exited with 2.' },
+      })
+      await mend()
     }
     expect(await p.log(task.id)).toBe('one\ntwo\n')
   })
+
+  interface Harm {
+    harm(): Promise<void>
+    mend(): Promise<void>
+  }
+
+  const harmFiles = (attemptId: string): Harm[] =>
+    ['log', 'idx'].flatMap((ending) => {
+      const file = join(p.cp.dir, 'logs', `${attemptId}.${ending}`)
+      const bytes = readFileSync(file)
+      const mend = async () => writeFileSync(file, bytes)
+      return [
+        { harm: async () => rmSync(file), mend },
+        { harm: async () => truncateSync(file, 1), mend },
+      ]
+    })
+
+  const harmBlocks = (attemptId: string): Harm[] => {
+    const run = async (text: string) => void (await sql.raw(text).execute(p.cp.running.ctx.db))
+    const of = `attempt_id = '${attemptId}'`
+    return [
+      `delete from log_blocks where ${of}`,
+      `update log_blocks set bytes = 1 where ${of}`,
+    ].map((harm) => ({
+      harm: () =>
+        run(`create table saved as select * from log_blocks where ${of}`).then(() => run(harm)),
+      mend: async () => {
+        await run(`delete from log_blocks where ${of}`)
+        await run('insert into log_blocks select * from saved')
+        await run('drop table saved')
+      },
+    }))
+  }
 
   test('the keys of a record are those that the documentation names', async () => {
     const { body } = await p.deploy(environment.id)

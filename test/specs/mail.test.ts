@@ -345,7 +345,7 @@ describe('without a mail server', () => {
       return found.error === null ? undefined : found
     })
     expect(row.error).toContain('BERTH_SMTP_URL')
-    const opened = ctx.secretStore.open('mail', mailPlace(id), row.sealed)
+    const opened = await ctx.secretStore.open('mail', mailPlace(id), row.sealed)
     expect(Buffer.from(opened).toString()).toBe('t')
     await cp.close()
   })

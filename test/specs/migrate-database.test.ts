@@ -1,22 +1,28 @@
 // `berth-server migrate-database`: SQLite's rows are in PostgreSQL, equal by hash, or PostgreSQL is as empty as before.
 // Rows of every table, with nulls, odd texts and large values, are random.
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import type { Task } from '@berth/shared/api'
 import Database from 'better-sqlite3'
 import fc from 'fast-check'
 import pg from 'pg'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import {
+  importLogs,
+  removeImportedLogs,
+} from '../../control-plane/src/app/installation/log-import.ts'
 import { openSource } from '../../control-plane/src/backup/backup.ts'
 import { readConfig } from '../../control-plane/src/config.ts'
 import { createKek } from '../../control-plane/src/keys/secret-store.ts'
 import { openSqlite } from '../../control-plane/src/store/engine/database.ts'
-import { migrate } from '../../control-plane/src/store/engine/migrations.ts'
+import { migrate } from '../../control-plane/src/store/engine/migrate.ts'
 import { sumRows } from '../../control-plane/src/store/transfer/tables.ts'
 import { missing } from '../fixtures/platform/components.ts'
 import { TestControlPlane } from '../fixtures/platform/control-plane.ts'
 import { createDatabase } from '../fixtures/platform/postgres.ts'
 import { runServerCommand } from '../fixtures/platform/server-command.ts'
+import { WireAgent } from '../fixtures/platform/wire-agent.ts'
 
 async function sums(env: Record<string, string>): Promise<unknown> {
   const source = await openSource(readConfig(env))
@@ -112,6 +118,17 @@ describe.skipIf(missing('postgres'))('from SQLite to PostgreSQL', () => {
       await cp.setUp()
       const server = await cp.server()
       const project = await cp.project('shop', server.id)
+      const { id: environmentId } = await cp.environment(project.id)
+      const agent = await WireAgent.join(cp, server.id)
+      const session = await agent.active()
+      const task = await cp.make<Task>(`/api/environments/${environmentId}/tasks`)
+      const [of] = await session.assignments()
+      const [attemptId, fence] = [of?.attemptId ?? '', of?.fence ?? 0n]
+      const logs = agent.logs((await session.next('welcome')).sessionId, [attemptId])
+      await logs.next('resume')
+      logs.send(attemptId, fence, 1, ['one\n', 'two\n'])
+      await logs.next('ack')
+      session.cut()
       const gone = await cp.environment(project.id, 'gone')
       const url = await createDatabase()
       const run = () =>
@@ -129,6 +146,22 @@ describe.skipIf(missing('postgres'))('from SQLite to PostgreSQL', () => {
       const { body } = await cp.call<{ id: number }[]>('GET', '/api/projects')
       expect(body.map((p) => p.id)).toEqual([project.id])
       expect((await cp.environment(project.id, 'next')).id).toBe(gone.id + 1)
+      // the agent still holds this log, so it was copied before agents connect, and it goes on in the database
+      expect((await cp.call('GET', `/api/tasks/${task.id}/log`)).text).toBe('one\ntwo\n')
+      const file = join(cp.dir, 'logs', `${attemptId}.log`)
+      expect(readFileSync(file, 'utf8')).toBe('one\ntwo\n')
+      const back = await agent.active({ attempts: [{ attemptId, fence, state: 20 }] })
+      const again = agent.logs((await back.next('welcome')).sessionId, [attemptId])
+      expect((await again.next('resume')).from[0]).toMatchObject({ ackedSeq: 2n })
+      again.send(attemptId, fence, 3, ['three\n'])
+      await again.next('ack')
+      agent.close()
+      const { ctx } = cp.running
+      await importLogs(ctx, new AbortController().signal) // an earlier copy never replaces what came later
+      await removeImportedLogs(ctx, new AbortController().signal)
+      expect(readdirSync(join(cp.dir, 'logs'))).toEqual([])
+      const { text } = await cp.call('GET', `/api/tasks/${task.id}/log`)
+      expect(text).toBe('one\ntwo\nthree\n')
     } finally {
       await cp.close()
     }

@@ -50,7 +50,9 @@ describe.each(ENGINES)('plans on %s', (engine) => {
 
   test('every table either grows with history or says what bounds it', async () => {
     const tables = await listTables(tenants.cp.running.ctx, engine)
-    expect(tables.toSorted()).toEqual([...grows, ...PRESENT].toSorted())
+    // blocks of a log are read by the key of its attempt, and retention drops whole partitions
+    const logs = engine === 'postgres' ? ['log_blocks'] : []
+    expect(tables.toSorted()).toEqual([...grows, ...PRESENT, ...logs].toSorted())
   })
 
   test('no list, filter, order, second page or timer reads a history', async () => {

@@ -205,7 +205,11 @@ describe.each(ENGINES)('overlaps on %s', (engine) => {
     const at = await assigned(session)
     const intake = new LogIntake(cp.running.ctx)
     const acked: string[] = []
+    const { agentId } = agent.identity
+    const { sessionId } = await session.next('welcome')
     const feed = (name: string) => ({
+      agentId,
+      sessionId,
       acked: () => void acked.push(name),
       failed: () => {},
       isOpen: () => name === 'new',
@@ -213,11 +217,10 @@ describe.each(ENGINES)('overlaps on %s', (engine) => {
     const records = Buffer.alloc(0)
     const { crc32c } = sumData(records)
     const chunk = { kind: 'chunk' as const, ...at, firstSeq: 1, records, count: 0, crc32c }
-    const { agentId } = agent.identity
     const former = feed('former')
     const newest = feed('new')
-    expect(await intake.open(agentId, at.attemptId, newest)).toBe(0)
-    expect(await intake.open(agentId, at.attemptId, former)).toBeUndefined()
+    expect(await intake.open(at.attemptId, newest)).toBe(0)
+    expect(await intake.open(at.attemptId, former)).toBeUndefined()
     intake.release([at.attemptId], former)
     expect(intake.accept(chunk).kind).toBe('taken')
     expect(acked).toEqual(['new'])

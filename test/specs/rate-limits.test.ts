@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { readConfig } from '../../control-plane/src/config.ts'
 import { RateLimit } from '../../control-plane/src/identity/rate-limit.ts'
+import { LocalWindows } from '../../control-plane/src/identity/windows.ts'
 import { TestControlPlane } from '../fixtures/platform/control-plane.ts'
 import { makePerson } from '../fixtures/platform/dashboard-client.ts'
 import { LiveSocket } from '../fixtures/platform/live-socket.ts'
@@ -173,35 +174,44 @@ describe('the address', () => {
 })
 
 describe('a counter', () => {
-  test('remembers at most ten thousand keys', () => {
+  const counter = (perMinute: number, now = () => 0) => {
+    const windows = new LocalWindows(now)
+    return { windows, limit: new RateLimit(perMinute, windows) }
+  }
+
+  test('remembers at most ten thousand keys', async () => {
     let now = 0
-    const limit = new RateLimit(1, () => now)
-    for (let n = 0; n < 25_000; n++) limit.count(`10.${n >> 16}.${(n >> 8) & 255}.${n & 255}`)
-    expect(limit.size).toBe(10_000)
+    const { limit, windows } = counter(1, () => now)
+    for (let n = 0; n < 25_000; n++) {
+      await limit.count(`10.${n >> 16}.${(n >> 8) & 255}.${n & 255}`)
+    }
+    expect(windows.size).toBe(10_000)
     now = 60_000
-    expect(limit.count('10.0.97.167').allowed).toBe(true)
+    expect((await limit.count('10.0.97.167')).allowed).toBe(true)
   })
 
-  test('takes a whole IPv6 network for one, and a mapped address for what it is', () => {
-    const limit = new RateLimit(1, () => 0)
-    expect(limit.count('2001:db8::1').allowed).toBe(true)
-    expect(limit.count('2001:db8:0:0:ffff::2').allowed).toBe(false)
-    expect(limit.count('2001:0db8:0000:0000:1:2:3:4').allowed).toBe(false)
-    expect(limit.count('2001:db8:0:1::1').allowed).toBe(true)
-    expect(limit.count('10.0.0.1').allowed).toBe(true)
-    expect(limit.count('::ffff:10.0.0.1').allowed).toBe(false)
+  test('takes a whole IPv6 network for one, and a mapped address for what it is', async () => {
+    const { limit } = counter(1)
+    const isAllowed = async (key: string) => (await limit.count(key)).allowed
+    expect(await isAllowed('2001:db8::1')).toBe(true)
+    expect(await isAllowed('2001:db8:0:0:ffff::2')).toBe(false)
+    expect(await isAllowed('2001:0db8:0000:0000:1:2:3:4')).toBe(false)
+    expect(await isAllowed('2001:db8:0:1::1')).toBe(true)
+    expect(await isAllowed('10.0.0.1')).toBe(true)
+    expect(await isAllowed('::ffff:10.0.0.1')).toBe(false)
   })
 
-  test('gives back what was free, never more', () => {
-    const limit = new RateLimit(2, () => 0)
-    limit.giveBack('a')
-    expect([limit.count('a').left, limit.count('a').left, limit.count('a').allowed]).toEqual([
-      1,
-      0,
-      false,
-    ])
-    limit.giveBack('a')
-    limit.giveBack('a')
-    expect(limit.count('a').allowed).toBe(true)
+  test('gives back what was free, never more', async () => {
+    const { limit } = counter(2)
+    await limit.giveBack('a')
+    const [one, two, three] = [
+      await limit.count('a'),
+      await limit.count('a'),
+      await limit.count('a'),
+    ]
+    expect([one.left, two.left, three.allowed]).toEqual([1, 0, false])
+    await limit.giveBack('a')
+    await limit.giveBack('a')
+    expect((await limit.count('a')).allowed).toBe(true)
   })
 })

@@ -140,10 +140,10 @@ describe.each(ENGINES)('a request with an Idempotency-Key on %s', (engine) => {
     const key = randomUUID()
     const { ctx } = cp.running
     expect((await make('before', key)).status).toBe(201)
-    // the state after a kill: begun, never answered
+    // the state after a kill before the commit: begun, never answered
     await ctx.db
       .updateTable('idempotencyKeys')
-      .set({ status: null, body: null, contentType: null, location: null })
+      .set({ status: null, body: null, contentType: null, location: null, effectAt: null })
       .where('key', '=', key)
       .execute()
     const waits = await make('before', key)

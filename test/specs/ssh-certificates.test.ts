@@ -421,8 +421,8 @@ describe.each(ENGINES)('SSH certificates on %s', (engine) => {
     test('a signature that fails leaves an unsigned row and hands out nothing', async () => {
       const { sshSigners } = cp.running.ctx
       const { open } = sshSigners
-      sshSigners.open = (authority) => ({
-        publicKey: open.call(sshSigners, authority).publicKey,
+      sshSigners.open = async (authority) => ({
+        publicKey: (await open.call(sshSigners, authority)).publicKey,
         sign: () => Promise.reject(new Error('the device is gone')),
       })
       const answer = await ask(people.developer)

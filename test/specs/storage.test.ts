@@ -116,6 +116,7 @@ describe.skipIf(process.getuid?.() !== 0)('a full disk', () => {
     expect((await browser.ask('session.get')).status).toBe(200)
     const health = await healthOf(cp)
     expect([health.status, health.body.status]).toEqual([503, 'storage_full'])
+    expect((await fetch(`${cp.url}/health/ready`)).status).toBe(200) // balancers leave it its readers
     expect(log.join('\n')).not.toMatch(/cannot rollback|request failed/)
 
     disk.free()
@@ -198,7 +199,7 @@ describe.skipIf(missing('postgres'))('a PostgreSQL of its own', () => {
     disk?.close()
   })
 
-  test('while it is away everything is 503 unavailable, and it heals by itself', async () => {
+  test('while it is away everything is 503 database_unavailable, and it heals by itself', async () => {
     const browser = new Browser(cp)
     expect((await browser.signIn('ada@example.com', PASSWORD)).status).toBe(200)
     const project = await cp.make<ProjectCreated>('/api/projects', {
@@ -208,7 +209,7 @@ describe.skipIf(missing('postgres'))('a PostgreSQL of its own', () => {
       server_ids: [1],
     })
     await postgres.halt()
-    const away = [503, 'unavailable', true]
+    const away = [503, 'database_unavailable', true]
     for (let round = 0; round < 2; round++) {
       for (const [method, at, body] of [
         ['GET', '/api/me', undefined],
@@ -224,7 +225,7 @@ describe.skipIf(missing('postgres'))('a PostgreSQL of its own', () => {
     expect(seen(await new Browser(cp).signIn('ada@example.com', PASSWORD))).toEqual(away)
     expect(seen(await browser.send('GET', '/get-session'))).toEqual(away)
     const asked = await browser.ask('token.list')
-    expect([asked.status, asked.body.error?.data.code]).toEqual([503, 'unavailable'])
+    expect([asked.status, asked.body.error?.data.code]).toEqual([503, 'database_unavailable'])
     const health = await healthOf(cp)
     expect([health.status, health.body.status]).toEqual([503, 'unavailable'])
     await postgres.resume()

@@ -145,7 +145,7 @@ describe.each(ENGINES)('webhook secrets on %s', (engine) => {
     expect(await accepted()).toEqual({ legacy: 'from before' })
     expect((await webhook()).secret_source).toBe('legacy')
     const newer = await findProject(cp.running.ctx.db, other.id)
-    expect(newer && readWebhookSecrets(cp.running.ctx, newer)).toEqual({
+    expect(newer && (await readWebhookSecrets(cp.running.ctx, newer))).toEqual({
       current: other.webhook_secret,
     })
     cp.outside = {} // it was read once and now belongs to the project

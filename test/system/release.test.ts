@@ -102,6 +102,7 @@ describe.skipIf(!isRoot || process.platform !== 'linux')('a release', () => {
         'berth-agents.json',
         'berth-agents.json.sig',
         `berth-docker-${version}.tar.gz`,
+        `berth-kubernetes-${version}.tar.gz`,
         `berth-server-${version}-${platform}.tar.gz`,
         `berth-server_${version}_${debArch}.deb`,
         'berth.cjs',

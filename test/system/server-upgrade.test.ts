@@ -231,4 +231,19 @@ describe.skipIf(!isPossible)('on PostgreSQL, from an address', () => {
     expect([code, text]).toEqual([0, expect.stringContaining('Version 1.90.1 is ready.')])
     expect(await platform.get('/api/health')).toMatchObject({ version: '1.90.1' })
   }, 180_000)
+
+  test('beside another control plane the database stays as it is, and the old version works with it', async () => {
+    await query(`insert into replicas (id, host, pid, address, started_at, version, lease_until)
+      values ('other', 'elsewhere.example.com', 7, 'x', 1, '1.90.1', 9e15)`)
+    const { code, text } = await upgrade('1.90.3')
+    expect([code, text]).toEqual([
+      1,
+      expect.stringMatching(
+        /neither saved nor restored: process 7 on elsewhere\.example\.com[\s\S]*Version 1\.90\.1 is back\. Other control planes/,
+      ),
+    ])
+    expect(await platform.get('/api/health')).toMatchObject({ version: '1.90.1' })
+    const found = await query("select kind from migrations where name = '9999-broken'")
+    expect(found).toEqual(['expand'])
+  }, 180_000)
 })

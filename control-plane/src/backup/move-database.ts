@@ -2,7 +2,7 @@
 // The control plane must be stopped: what it would write meanwhile would be lost.
 import { join } from 'node:path'
 import type { Config } from '../config.ts'
-import { holdFile } from '../store/installation/replicas.ts'
+import { holdFile } from '../store/engine/file-lock.ts'
 import { createPostgresTarget } from '../store/transfer/postgres-tables.ts'
 import { encodeRow, RowHash, type TableSum } from '../store/transfer/rows.ts'
 import { openSqliteSource } from '../store/transfer/sqlite-tables.ts'

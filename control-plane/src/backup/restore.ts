@@ -7,6 +7,7 @@ import {
   readdirSync,
   renameSync,
   rmSync,
+  statSync,
 } from 'node:fs'
 import { statfs } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -18,10 +19,12 @@ import { showBytes } from '@berth/shared/units'
 import { VERSION } from '@berth/shared/version'
 import type { Config } from '../config.ts'
 import { loadKek } from '../keys/secret-store.ts'
-import { BACKUPS } from '../limits/installation.ts'
+import { BACKUPS, LOG_IMPORT } from '../limits/installation.ts'
+import { ENTRY_BYTES } from '../store/deployments/log-index.ts'
+import { readBlocks } from '../store/deployments/log-reading.ts'
+import { holdFile } from '../store/engine/file-lock.ts'
 import { listUnknownMigrations } from '../store/engine/migrations.ts'
 import { makePrivateFolder, nearestFolder } from '../store/engine/private-files.ts'
-import { holdFile } from '../store/installation/replicas.ts'
 import { createPostgresTarget } from '../store/transfer/postgres-tables.ts'
 import { createSqliteTarget } from '../store/transfer/sqlite-tables.ts'
 import { assertSameTables, type TableTarget, verifyTarget } from '../store/transfer/tables.ts'
@@ -37,6 +40,8 @@ export interface RestoreOptions {
   unlock: Unlock
   /** Restores into a temporary place, verifies, and removes it. Nothing else is touched. */
   rehearse: boolean
+  /** The caller keeps control planes away from PostgreSQL meanwhile. */
+  isHeld?: boolean
 }
 
 export type Restored = ReadBackup
@@ -52,7 +57,7 @@ export async function restoreBackup(config: Config, options: RestoreOptions): Pr
       ? { dataDir: join(scratch, 'data'), databaseUrl: undefined }
       : config
     await checkSpace(target.dataDir, neededBytes(target, found))
-    await restoreInto(target, file, options.unlock, found)
+    await restoreInto(target, file, options, found)
     return found
   } finally {
     rmSync(scratch, { recursive: true, force: true })
@@ -73,9 +78,14 @@ async function fetchArchive(config: Config, from: string, scratch: string): Prom
   return file
 }
 
-const neededBytes = ({ databaseUrl }: Pick<Config, 'databaseUrl'>, found: Restored): number =>
-  found.manifest.logs.bytes +
-  (databaseUrl === undefined ? found.rowBytes * BACKUPS.databaseFactor + BACKUPS.emptyBytes : 0)
+/** Logs on their way into PostgreSQL are on the disk one at a time. */
+const neededBytes = (
+  { databaseUrl }: Pick<Config, 'databaseUrl'>,
+  { manifest, rowBytes }: Restored,
+): number =>
+  databaseUrl === undefined
+    ? manifest.logs.bytes + rowBytes * BACKUPS.databaseFactor + BACKUPS.emptyBytes
+    : Math.min(manifest.logs.bytes, LOG_IMPORT.spoolBytes)
 
 async function checkSpace(folder: string, needed: number): Promise<void> {
   const { bavail, bsize } = await statfs(nearestFolder(folder))
@@ -103,7 +113,7 @@ function check(config: Config, head: Head): void {
 async function restoreInto(
   { dataDir, databaseUrl }: Pick<Config, 'dataDir' | 'databaseUrl'>,
   file: string,
-  unlock: Unlock,
+  { unlock, isHeld = false }: RestoreOptions,
   found: Restored,
 ): Promise<void> {
   makePrivateFolder(dataDir)
@@ -115,8 +125,8 @@ async function restoreInto(
     const target =
       databaseUrl === undefined
         ? createSqliteTarget(join(dataDir, 'berth.db'), found.head.migrations)
-        : await createPostgresTarget(databaseUrl, found.head.migrations)
-    const logs = new LogFolder(dataDir)
+        : await createPostgresTarget(databaseUrl, found.head.migrations, { isHeld })
+    const logs = new LogFolder(dataDir, target)
     try {
       await fill(target, logs, file, unlock, found)
       logs.commit()
@@ -165,15 +175,17 @@ function refuseUsed(dataDir: string, databaseUrl: string | undefined): void {
   )
 }
 
-/** Logs are written aside and get their names together. */
+/** Logs are written aside and get their names together, or go into the database with its rows, one after the other. */
 class LogFolder {
   readonly #folder: string
   readonly #aside: string
+  readonly #target: TableTarget
   #isMoved = false
 
-  constructor(dataDir: string) {
+  constructor(dataDir: string, target: TableTarget) {
     this.#folder = join(dataDir, 'logs')
     this.#aside = join(dataDir, 'logs.restoring')
+    this.#target = target
     rmSync(this.#aside, { recursive: true, force: true }) // of an interrupted restore
     makePrivateFolder(this.#aside)
   }
@@ -185,9 +197,27 @@ class LogFolder {
       flush: true,
     })
     await pipeline(Readable.from(content), file)
+    if (this.#target.loadLog) await this.#load(this.#target.loadLog, name.slice(0, -'.log'.length))
+  }
+
+  /** The two files of a log follow each other, in either order. */
+  async #load(load: NonNullable<TableTarget['loadLog']>, attemptId: string): Promise<void> {
+    const [log, idx] = [
+      join(this.#aside, `${attemptId}.log`),
+      join(this.#aside, `${attemptId}.idx`),
+    ]
+    if (!existsSync(log) || !existsSync(idx)) return
+    const records = statSync(idx).size / ENTRY_BYTES
+    await load(attemptId, readBlocks(log, idx, { records, bytes: statSync(log).size }))
+    rmSync(log)
+    rmSync(idx)
   }
 
   commit(): void {
+    if (this.#target.loadLog) {
+      rmSync(this.#aside, { recursive: true, force: true })
+      return
+    }
     rmSync(this.#folder, { recursive: true, force: true }) // it is empty
     renameSync(this.#aside, this.#folder)
     this.#isMoved = true

@@ -8,7 +8,7 @@ import { pipeline } from 'node:stream/promises'
 import { createGzip } from 'node:zlib'
 import { pack as makePack, type Pack } from 'tar-stream'
 import { BACKUPS } from '../limits/installation.ts'
-import { INDEX_ENTRY_BYTES } from '../store/deployments/log-files.ts'
+import { ENTRY_BYTES } from '../store/deployments/log-index.ts'
 import { encodeRow, RowHash } from '../store/transfer/rows.ts'
 import type { TableSource } from '../store/transfer/tables.ts'
 import { HEAD_FILE, type Head, MANIFEST_FILE, type Manifest } from './manifest.ts'
@@ -130,7 +130,10 @@ async function addEverything(
   return manifest
 }
 
-/** Logs only grow, so the part that the snapshot knows stays as it is while they are read. */
+/**
+ * Logs only grow, so the part that the snapshot knows stays as it is while they are read. Beside PostgreSQL, files hold
+ * those that are not imported yet.
+ */
 async function addLogs(
   entries: Entries,
   source: TableSource,
@@ -144,11 +147,15 @@ async function addLogs(
     for await (const batch of source.logs()) {
       for (const { attemptId, bytes, records } of batch) {
         const pair = [
-          [`${attemptId}.log`, bytes],
-          [`${attemptId}.idx`, records * INDEX_ENTRY_BYTES],
+          ['log', bytes],
+          ['idx', records * ENTRY_BYTES],
         ] as const
-        for (const [name, length] of pair) {
-          const added = await addFile(entries, join(logsDir, name), `logs/${name}`, length)
+        for (const [part, length] of pair) {
+          const name = `${attemptId}.${part}`
+          const stored = await source.openLog?.({ attemptId, bytes, records }, part)
+          const added = stored
+            ? await addContent(entries, `logs/${name}`, length, stored)
+            : await addFile(entries, join(logsDir, name), `logs/${name}`, length)
           if (!added) continue
           const line = `${added.sha256}  logs/${name}\n`
           all.update(line)
@@ -161,6 +168,17 @@ async function addLogs(
   }
   await sums.flush()
   return { files, bytes: total, sha256: all.digest('hex') }
+}
+
+async function addContent(
+  entries: Entries,
+  name: string,
+  size: number,
+  content: Iterable<Buffer> | AsyncIterable<Buffer>,
+): Promise<{ bytes: number; sha256: string }> {
+  const hash = createHash('sha256')
+  await entries.add(name, size, hashed(content, hash))
+  return { bytes: size, sha256: hash.digest('hex') }
 }
 
 /** Returns undefined if the file is gone: its retention ended, or it was never restored. */
@@ -177,11 +195,9 @@ async function addFile(
   if (!file) return undefined
   try {
     const size = Math.min((await file.stat()).size, length)
-    const hash = createHash('sha256')
     const end = size - 1
     const content = size === 0 ? [] : file.createReadStream({ start: 0, end, autoClose: false })
-    await entries.add(name, size, hashed(content, hash))
-    return { bytes: size, sha256: hash.digest('hex') }
+    return await addContent(entries, name, size, content)
   } finally {
     await file.close()
   }

@@ -46,6 +46,14 @@ const COMMANDS: Record<string, Entry> = {
     summary: 'Install a signed release, and return by itself if it does not become ready',
     load: async () => (await import('./upgrade/upgrade.ts')).upgrade,
   },
+  'upgrade-check': {
+    summary: '',
+    load: async () => (await import('./upgrade/database.ts')).upgradeCheck,
+  },
+  'upgrade-others': {
+    summary: '',
+    load: async () => (await import('./upgrade/database.ts')).upgradeOthers,
+  },
   'upgrade-backup': {
     summary: '',
     load: async () => (await import('./upgrade/database.ts')).upgradeBackup,

@@ -25,7 +25,7 @@ export async function migrateDatabase({ args, env, print }: CommandContext): Pro
   const rows = sums.reduce((sum, table) => sum + table.rows, 0)
   print(`Copied ${rows} rows of ${sums.length} tables. Every table is equal by count and hash.`)
   print(
-    'Now set DATABASE_URL to that database (with its password), keep BERTH_DATA_DIR (logs, key) as it is, and start.',
+    'Now set DATABASE_URL to that database (with its password), keep BERTH_DATA_DIR (logs, key) as it is, and start. The control plane then copies the logs into the database.',
   )
   print(
     `SQLite's file ${config.dataDir}/berth.db is unchanged and no longer used. Remove it when you are sure.`,

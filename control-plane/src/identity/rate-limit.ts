@@ -1,9 +1,8 @@
-// Counts requests per key in windows of a minute. Memory is bounded: a flood of keys drops the oldest windows. An IPv6
+// Counts requests per key in windows of a minute. Where the windows are is the caller's choice (windows.ts). An IPv6
 // address counts as its /64, because one customer has a whole /64.
 import { isIPv6 } from 'node:net'
-import { AppError, REST } from '@berth/shared'
-
-const WINDOW_MS = 60_000
+import { AppError } from '@berth/shared'
+import { WINDOW_MS, type Window, type Windows } from './windows.ts'
 
 /** What is left of a key's window after counting a request. */
 export interface Quota {
@@ -15,51 +14,43 @@ export interface Quota {
 
 export class RateLimit {
   readonly perMinute: number
+  readonly #windows: Windows
   /** The operator's setting that raises it; the refusal names it. */
   readonly #setting: string | undefined
-  readonly #now: () => number
-  readonly #windows = new Map<string, { since: number; count: number }>()
 
-  constructor(perMinute: number, now: () => number, setting?: string) {
+  constructor(perMinute: number, windows: Windows, setting?: string) {
     this.perMinute = perMinute
+    this.#windows = windows
     this.#setting = setting
-    this.#now = now
   }
 
   /** Counts one; throws 429 with the seconds to wait if the key used up its minute. */
-  take(key: string): void {
-    const { allowed, seconds } = this.count(key)
+  async take(key: string): Promise<void> {
+    const { allowed, seconds } = await this.count(key)
     if (!allowed) throw tooMany(seconds, this.#setting)
   }
 
-  count(key: string): Quota {
-    const now = this.#now()
-    const name = nameOf(key)
-    let window = this.#windows.get(name)
-    if (!window || now - window.since >= WINDOW_MS) {
-      this.#windows.delete(name)
-      if (this.#windows.size >= REST.rateLimitKeys) {
-        this.#windows.delete(this.#windows.keys().next().value as string)
-      }
-      window = { since: now, count: 0 }
-      this.#windows.set(name, window)
-    }
-    window.count += 1
-    return {
-      allowed: window.count <= this.perMinute,
-      left: Math.max(0, this.perMinute - window.count),
-      seconds: Math.max(1, Math.ceil((window.since + WINDOW_MS - now) / 1_000)),
-    }
+  async count(key: string): Promise<Quota> {
+    return this.#quotaOf(await this.#windows.count(nameOf(key)))
+  }
+
+  /** Counts nothing: what this process knows of the key, which the table may be ahead of. */
+  look(key: string): Quota | undefined {
+    const window = this.#windows.find(nameOf(key))
+    return window && this.#quotaOf(window)
   }
 
   /** Undoes a count, because the request turned out to be free. */
-  giveBack(key: string): void {
-    const window = this.#windows.get(nameOf(key))
-    if (window && window.count > 0) window.count -= 1
+  async giveBack(key: string): Promise<void> {
+    await this.#windows.giveBack(nameOf(key))
   }
 
-  get size(): number {
-    return this.#windows.size
+  #quotaOf({ since, count }: Window): Quota {
+    return {
+      allowed: count <= this.perMinute,
+      left: Math.max(0, this.perMinute - count),
+      seconds: Math.max(1, Math.ceil((since + WINDOW_MS - this.#windows.now()) / 1_000)),
+    }
   }
 }
 

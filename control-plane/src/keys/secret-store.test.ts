@@ -112,27 +112,27 @@ describe('a sealed value', () => {
   const plain = Buffer.from('postgres://app:s3cret@db/app')
   const newSecretStore = () => new SecretStore(createKek(fresh()))
 
-  test('opens in its own place, and two seals of one value have nothing in common', () => {
+  test('opens in its own place, and two seals of one value have nothing in common', async () => {
     const secretStore = newSecretStore()
     const [a, b] = [
       secretStore.seal('variable', place, plain),
       secretStore.seal('variable', place, plain),
     ]
-    expect(Buffer.from(secretStore.open('variable', place, a))).toEqual(plain)
+    expect(Buffer.from(await secretStore.open('variable', place, a))).toEqual(plain)
     expect(a.split('|')).toHaveLength(6)
     expect(a).toMatch(/^v1\|[\w-]{12}(\|[\w-]*){4}$/)
     for (const part of [2, 3, 4, 5]) expect(a.split('|')[part]).not.toBe(b.split('|')[part])
   })
 
-  test('may be empty, and has an upper bound', () => {
+  test('may be empty, and has an upper bound', async () => {
     const secretStore = newSecretStore()
     const empty = secretStore.seal('variable', place, new Uint8Array())
-    expect(secretStore.open('variable', place, empty)).toHaveLength(0)
+    expect(await secretStore.open('variable', place, empty)).toHaveLength(0)
     const tooLong = new Uint8Array(SECRET_STORE.plainBytes + 1)
     expect(() => secretStore.seal('variable', place, tooLong)).toThrow(SecretStoreError)
   })
 
-  test('moved to another place or read under another label is refused', () => {
+  test('moved to another place or read under another label is refused', async () => {
     const secretStore = newSecretStore()
     const sealed = secretStore.seal('variable', place, plain)
     const moves: Partial<Place>[] = [
@@ -144,13 +144,15 @@ describe('a sealed value', () => {
       { rowId: '41' },
     ]
     for (const move of moves)
-      expect(() => secretStore.open('variable', { ...place, ...move }, sealed)).toThrow(/moved/)
+      await expect(secretStore.open('variable', { ...place, ...move }, sealed)).rejects.toThrow(
+        /moved/,
+      )
     for (const label of LABELS.filter((l) => l !== 'variable'))
-      expect(() => secretStore.open(label, place, sealed)).toThrow(SecretStoreError)
-    expect(() => secretStore.open('no-such' as 'ca', place, sealed)).toThrow(/no label/)
+      await expect(secretStore.open(label, place, sealed)).rejects.toThrow(SecretStoreError)
+    await expect(secretStore.open('no-such' as 'ca', place, sealed)).rejects.toThrow(/no label/)
   })
 
-  test('with one changed bit is refused, for every bit of the text', () => {
+  test('with one changed bit is refused, for every bit of the text', async () => {
     const secretStore = newSecretStore()
     // 1, 2 and 3 bytes: each leaves a different number of unused bits in the last character
     for (const length of [1, 2, 3, 300]) {
@@ -158,14 +160,14 @@ describe('a sealed value', () => {
       for (let bit = 0; bit < sealed.length * 8; bit++) {
         const changed = Buffer.from(sealed)
         changed.writeUInt8(changed.readUInt8(bit >> 3) ^ (1 << (bit & 7)), bit >> 3)
-        expect(() => secretStore.open('ca', place, changed.toString('latin1'))).toThrow(
+        await expect(secretStore.open('ca', place, changed.toString('latin1'))).rejects.toThrow(
           SecretStoreError,
         )
       }
     }
   })
 
-  test('with parts missing, added, cut or padded is refused', () => {
+  test('with parts missing, added, cut or padded is refused', async () => {
     const secretStore = newSecretStore()
     const sealed = secretStore.seal('variable', place, plain)
     const parts = sealed.split('|')
@@ -180,16 +182,18 @@ describe('a sealed value', () => {
     ]
     forms.push([...parts.slice(0, 5), tag.slice(0, 6)].join('|')) // a tag of 4 bytes
     for (const form of forms)
-      expect(() => secretStore.open('variable', place, form)).toThrow(SecretStoreError)
+      await expect(secretStore.open('variable', place, form)).rejects.toThrow(SecretStoreError)
   })
 
-  test('opens after the key was changed as long as the former key is there', () => {
+  test('opens after the key was changed as long as the former key is there', async () => {
     const [old, now] = [createKek(fresh()), createKek(fresh())]
     const sealed = new SecretStore(old).seal('variable', place, plain)
     const both = new SecretStore(now, [old])
-    expect(Buffer.from(both.open('variable', place, sealed))).toEqual(plain)
+    expect(Buffer.from(await both.open('variable', place, sealed))).toEqual(plain)
     expect(both.seal('variable', place, plain)).toContain(now.id)
-    expect(() => new SecretStore(now).open('variable', place, sealed)).toThrow(/another key/)
+    await expect(new SecretStore(now).open('variable', place, sealed)).rejects.toThrow(
+      /another key/,
+    )
   })
 })
 
@@ -204,6 +208,31 @@ describe('data keys of one organization', () => {
     expect(secretStore.findDataKey(1)).toBe(three)
     expect(secretStore.listRetired()).toEqual([one, two])
     expect(secretStore.seal('variable', place, Buffer.from('x'))).toMatch(/^v2\|3\|/)
+  })
+})
+
+describe('data keys that another control plane made', () => {
+  test('are found by the value that needs one, and only then', async () => {
+    const kek = createKek(fresh())
+    const [here, there] = [new SecretStore(kek), new SecretStore(kek)]
+    const place = { table: 't', column: 'c', organizationId: 1, rowId: 1 }
+    const key = { id: 7, organizationId: 1, key: createSecretKey(randomBytes(32)) }
+    there.addDataKey(key)
+    const sealed = there.seal('variable', place, Buffer.from('x'))
+    await expect(here.open('variable', place, sealed)).rejects.toThrow(/another key/)
+    const asked: number[] = []
+    here.findMissingWith(async (id) => {
+      asked.push(id)
+      if (id === key.id) here.addDataKey(key)
+    })
+    for (const _ of [1, 2]) {
+      expect(Buffer.from(await here.open('variable', place, sealed)).toString()).toBe('x')
+    }
+    await expect(here.open('variable', place, sealed.replace('|7|', '|8|'))).rejects.toThrow(
+      /another key/,
+    )
+    expect(asked).toEqual([7, 8])
+    expect(here.seal('variable', place, Buffer.from('y'))).toMatch(/^v2\|7\|/)
   })
 })
 

@@ -136,12 +136,15 @@ export function loadKek(file: string): Kek {
     const stat = fstatSync(fd)
     if (!stat.isFile())
       throw new KekError(`${file} is not a regular file; name the key file itself.`)
-    if ((stat.mode & 0o077) !== 0)
+    const me = process.geteuid?.()
+    // as PostgreSQL does: root gives the file to this account by its group, as secrets of Kubernetes arrive
+    const isGiven = stat.uid === 0 && me !== 0 && (stat.mode & 0o037) === 0
+    if ((stat.mode & 0o077) !== 0 && !isGiven)
       throw new KekError(
         `The key file ${file} is open to other users (mode ${(stat.mode & 0o777).toString(8)}). ` +
           `Run \`chmod 0400 ${file}\`, and think of the key as known if others use this machine.`,
       )
-    if (stat.uid !== 0 && stat.uid !== process.geteuid?.())
+    if (stat.uid !== 0 && stat.uid !== me)
       throw new KekError(
         `The key file ${file} belongs to another user (uid ${stat.uid}), who can read and change ` +
           'it. Give it to the user that runs the control plane: chown.',
@@ -245,6 +248,7 @@ export class SecretStore {
   readonly #keks: ReadonlyMap<string, Kek>
   readonly #dataKeys = new Map<string, DataKey>()
   readonly #inUse = new Map<number | null, DataKey>()
+  #findMissing: ((id: number) => Promise<void>) | undefined
 
   /** `former` KEKs still decrypt what they encrypted, and encrypt nothing new. */
   constructor(current: Kek, former: readonly Kek[] = []) {
@@ -273,6 +277,15 @@ export class SecretStore {
     this.#dataKeys.set(String(key.id), key)
     const present = this.#inUse.get(key.organizationId)
     if (!retired && (!present || present.id < key.id)) this.#inUse.set(key.organizationId, key)
+  }
+
+  /** Called for a value whose data key another control plane made: adds the key if it exists. */
+  findMissingWith(find: (id: number) => Promise<void>): void {
+    this.#findMissing = find
+  }
+
+  knowsDataKey(id: number): boolean {
+    return this.#dataKeys.has(String(id))
   }
 
   /** The key that encrypts now. */
@@ -306,10 +319,14 @@ export class SecretStore {
     return sealWith(this.#direct(), 'data-key', place, dataKey)
   }
 
+  /** The id of the KEK that wrapped it. */
+  static kekOf(wrapped: string): string {
+    return wrapped.split('|', 2)[1] ?? ''
+  }
+
   /** Returns whether it was wrapped with the current KEK. */
   isWrappedNow(wrapped: string): boolean {
-    const [version, id] = wrapped.split('|', 2)
-    return version === DIRECT && id === this.#current.id
+    return wrapped.startsWith(`${DIRECT}|`) && SecretStore.kekOf(wrapped) === this.#current.id
   }
 
   #direct(): Source {
@@ -317,7 +334,7 @@ export class SecretStore {
   }
 
   /** Returns the value, or throws a SecretStoreError: changed, moved, another label, or an unknown key. */
-  open(label: Label, place: Place, sealed: string): Uint8Array {
+  async open(label: Label, place: Place, sealed: string): Promise<Uint8Array> {
     const where = `The secret in ${place.table}.${place.column}, row ${place.rowId},`
     const [version, keyId = '', ...texts] = sealed.split('|', 8)
     const salt = decodeExactly(texts[0], SALT_BYTES)
@@ -327,7 +344,7 @@ export class SecretStore {
     const known = version === DIRECT || version === BY_DATA_KEY
     if (!known || texts.length !== 4 || !salt || !nonce || !ciphertext || !tag)
       throw new SecretStoreError(`${where} is not in a form this version can read.`)
-    const key = this.#keyFor(version, keyId, place.organizationId)
+    const key = await this.#keyFor(version, keyId, place.organizationId)
     if (!key)
       throw new SecretStoreError(
         `${where} was sealed with another key than the key file holds (or was changed). Start ` +
@@ -349,8 +366,13 @@ export class SecretStore {
   }
 
   /** A data key decrypts only values of its own organization. */
-  #keyFor(version: Version, id: string, organizationId: number | null): KeyObject | undefined {
+  async #keyFor(
+    version: Version,
+    id: string,
+    organizationId: number | null,
+  ): Promise<KeyObject | undefined> {
     if (version === DIRECT) return this.#keks.get(id)?.key
+    if (!this.#dataKeys.has(id) && /^[1-9]\d{0,8}$/.test(id)) await this.#findMissing?.(Number(id))
     const dataKey = this.#dataKeys.get(id)
     return dataKey?.organizationId === organizationId ? dataKey.key : undefined
   }

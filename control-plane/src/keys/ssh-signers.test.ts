@@ -32,7 +32,7 @@ const content = {
 describe('SshSigners', () => {
   test('another process with the same key file signs with what was stored', async () => {
     const stored = new SshSigners(secretStore).create('user')
-    const signer = new SshSigners(secretStore).open(stored)
+    const signer = await new SshSigners(secretStore).open(stored)
     const text = await signCertificate(parsePublicKey(user), content, signer)
     const blob = Buffer.from(text.split(' ')[1] ?? '', 'base64')
     const at = { kind: 'user', nowSeconds: 1_500 } as const
@@ -52,7 +52,7 @@ describe('SshSigners', () => {
     }
   })
 
-  test('moved to another row, another kind, or sealed by another key file: it does not open', () => {
+  test('moved to another row, another kind, or sealed by another key file: it does not open', async () => {
     const signers = new SshSigners(secretStore)
     const first = signers.create('user')
     const second = signers.create('user')
@@ -62,14 +62,14 @@ describe('SshSigners', () => {
       { ...first, fingerprint: second.fingerprint },
     ]
     for (const row of moved)
-      expect(() => new SshSigners(secretStore).open(row)).toThrow(/changed or moved/)
-    expect(() => new SshSigners(makeSecretStore()).open(first)).toThrow('another key')
+      await expect(new SshSigners(secretStore).open(row)).rejects.toThrow(/changed or moved/)
+    await expect(new SshSigners(makeSecretStore()).open(first)).rejects.toThrow('another key')
     const swapped = { ...first, publicKey: second.publicKey }
-    expect(() => new SshSigners(secretStore).open(swapped)).toThrow('damaged')
-    expect(new SshSigners(secretStore).open(first).publicKey.type).toBe('ssh-ed25519') // the control
+    await expect(new SshSigners(secretStore).open(swapped)).rejects.toThrow('damaged')
+    expect((await new SshSigners(secretStore).open(first)).publicKey.type).toBe('ssh-ed25519') // the control
   })
 
-  test('what is stored under another label does not open as an authority', () => {
+  test('what is stored under another label does not open as an authority', async () => {
     const stored = new SshSigners(secretStore).create('user')
     const place = {
       table: 'ssh_authorities',
@@ -79,15 +79,15 @@ describe('SshSigners', () => {
     }
     for (const label of LABELS.filter((l) => l !== 'ca')) {
       const keySealed = secretStore.seal(label, place, randomBytes(48))
-      expect(() => new SshSigners(secretStore).open({ ...stored, keySealed })).toThrow(
+      await expect(new SshSigners(secretStore).open({ ...stored, keySealed })).rejects.toThrow(
         'changed or moved',
       )
     }
   })
 
-  test('neither inspection nor JSON shows a key', () => {
+  test('neither inspection nor JSON shows a key', async () => {
     const signers = new SshSigners(secretStore)
-    const signer = signers.open(signers.create('user'))
+    const signer = await signers.open(signers.create('user'))
     const shown = inspect(signers, { depth: 9, showHidden: true }) + inspect(signer, { depth: 9 })
     expect(`${shown}${JSON.stringify(signer)}`).not.toMatch(/PRIVATE|pkcs8|"d"/)
   })

@@ -44,11 +44,11 @@ export class SshSigners {
   }
 
   /** Returns the signer of a stored authority; decrypted once per process. */
-  open(authority: SealedAuthority): Signer {
+  async open(authority: SealedAuthority): Promise<Signer> {
     const known = this.#opened.get(authority.keySealed)
     if (known) return known
     const plain = Buffer.from(
-      this.#secretStore.open('ca', sshAuthorityPlace(authority), authority.keySealed),
+      await this.#secretStore.open('ca', sshAuthorityPlace(authority), authority.keySealed),
     )
     const key = createPrivateKey({ key: plain, format: 'der', type: 'pkcs8' })
     plain.fill(0)

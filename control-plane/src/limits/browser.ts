@@ -24,10 +24,9 @@ export const LOG_PAGES = {
 /** One-use links for downloads. */
 export const DOWNLOADS = {
   ticketMs: 60 * SECOND,
-  /** Unused tickets in total and per user; the oldest is dropped first. */
-  tickets: 10_000,
+  /** Unused tickets of one user; the oldest is dropped first. */
   ticketsPerUser: 50,
-  /** Concurrent downloads of one user. */
+  /** Concurrent downloads of one user at one control plane. */
   atOnce: 20,
 } as const
 
@@ -63,6 +62,8 @@ export const LIVE = {
   subscriberEvents: 1_000,
   /** All waiters in this process: sessions, viewers of logs, dashboards. */
   listeners: 20_000,
+  /** How often a reader of a log tells the other control planes that it is there. */
+  watchedMs: 5_000,
   keptMs: 7 * DAY,
   /** Events of other processes, and those whose wake-up was lost, arrive this much later. */
   pollMs: SECOND,

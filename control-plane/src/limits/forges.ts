@@ -136,6 +136,6 @@ export const DOMAIN_CHECKS = {
   atOnce: 6,
   /** A server that is there answers within a second. */
   handshakeMs: 5 * SECOND,
-  /** Results in memory. */
+  /** Results of all projects; the oldest go first. */
   kept: 5_000,
 } as const

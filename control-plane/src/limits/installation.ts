@@ -6,13 +6,60 @@ import { DAY, GiB, HOUR, KiB, MINUTE, MiB, SECOND } from '@berth/shared/units'
 export const DATABASE = {
   /** A server that does not answer by now is unreachable, and requests fail with that reason. */
   connectMs: 5 * SECOND,
+  /** While statements run, the pool looks this often whether one waits too long. */
+  watchMs: SECOND,
+  /** A statement that takes longer lets the pool ask the database, over another connection, whether it is still there. */
+  slowMs: 4 * SECOND,
+  /** For that connection and its answer. */
+  probeMs: 4 * SECOND,
+  /** So often in a row without an answer, about 13 seconds after the last word, the connections are given up. */
+  failures: 2,
+  /** The server waits for us, and we for the server: what was on its way is lost. TCP repeats for less than this. */
+  deafMs: 10 * SECOND,
+  /** A database that was away is looked for this often; requests fail at once until it answers. */
+  returnMs: SECOND / 2,
 } as const
 
-/** One control plane per database. */
+/** Several control planes on one PostgreSQL; on SQLite there is one. */
 export const REPLICAS = {
   /** The former process may be stopping, or its dead connection may be unnoticed. */
   waitMs: 5 * SECOND,
   againMs: 100,
+  /** After this long without a renewal the others end its sessions and take its duties... */
+  leaseMs: 10 * SECOND,
+  /** ...so a lease survives three renewals that fail or are late. */
+  renewMs: 2 * SECOND,
+  /** A first start makes keys and runs migrations; the others wait for it. */
+  bootMs: MINUTE,
+  /** The connection of hints asks this often whether PostgreSQL answers, and waits this long. */
+  pulseMs: 5 * SECOND,
+  silentMs: 10 * SECOND,
+  reconnectMs: 500,
+  closeMs: SECOND,
+  /** Hints that are sent together; those of a burst are one statement. */
+  hintMs: 5,
+  hints: 10_000,
+  /** A lost hint costs this long: an agent's wake-ups are also rows. */
+  wakesMs: 5 * SECOND,
+  /** Rows become visible late, when their transaction commits. */
+  wakesWithinMs: 30 * SECOND,
+  wakesKeptMs: 10 * MINUTE,
+  /** One that stops serves on until balancers have noticed: they look every second or two. */
+  noticeMs: 4 * SECOND,
+  /** Sessions that are ended in one transaction. */
+  sessionsTogether: 500,
+} as const
+
+/** Changes of the tables at a start, while other control planes may use them. */
+export const MIGRATIONS = {
+  /** A statement that waits for its table makes all others wait behind it. */
+  lockMs: SECOND,
+  /** Others pass in between. */
+  againMs: 250,
+  /** Then the start fails, and the service manager begins another one. */
+  giveUpMs: MINUTE,
+  /** Another control plane that is migrating; an index of a table with millions of rows takes a part of it. */
+  otherStartMs: 10 * MINUTE,
 } as const
 
 /** After a database was restored from a backup. */
@@ -49,6 +96,16 @@ export const BACKUPS = {
   databaseFactor: 2,
   /** ...and this much without a row. */
   emptyBytes: 4 * MiB,
+} as const
+
+/** Logs that move from a disk into PostgreSQL. */
+export const LOG_IMPORT = {
+  /** Attempts that are looked up together. */
+  batch: 500,
+  /** Files stay this long, because the release before reads them if an upgrade is undone. */
+  keptMs: DAY,
+  /** A restore keeps one log at a time on the disk; hardly one is larger. */
+  spoolBytes: GiB,
 } as const
 
 /** Settings of the edge sent to a server. */

@@ -25,6 +25,8 @@ export const ENROLMENT = {
   renewTo: 0.8,
   renewAfterExpiryMs: 90 * DAY,
   challengeMs: MINUTE,
+  /** Open ones of one certificate, which is no secret: strangers must not evict its agent's. */
+  challenges: 200,
 } as const
 
 /** Secrets at rest. */

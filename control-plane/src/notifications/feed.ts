@@ -21,6 +21,7 @@ class Tap {
   readonly #feed: EventFeed
   #queue: LiveEvent[] = []
   #behind = false
+  #isRewound = false
   #ring: (() => void) | undefined
   /** Events up to this number are not in this tap, but in the table. */
   from: number
@@ -37,6 +38,11 @@ class Tap {
 
   get waiting(): number {
     return this.#queue.length
+  }
+
+  /** Events that were delivered are gone from the table, so numbers may come again. */
+  get isRewound(): boolean {
+    return this.#isRewound
   }
 
   wants({ organizationId, projectId, environmentId, taskId }: EventRow): boolean {
@@ -66,6 +72,11 @@ class Tap {
     this.#ring?.()
   }
 
+  rewind(): void {
+    this.fallBehind()
+    this.#isRewound = true
+  }
+
   take(): LiveEvent | undefined {
     return this.#queue.shift()
   }
@@ -74,6 +85,7 @@ class Tap {
   resume(): void {
     this.#queue = []
     this.#behind = false
+    this.#isRewound = false
     this.from = this.#feed.head
   }
 
@@ -116,6 +128,8 @@ export class EventFeed {
   #running: Promise<void> = Promise.resolve()
   #ring: (() => void) | undefined
   #head = 0
+  /** The row at the head; it is never deleted while it is the newest. */
+  #newest: EventRow | undefined
 
   constructor(parts: Parts) {
     this.#parts = parts
@@ -136,7 +150,7 @@ export class EventFeed {
   }
 
   async start(): Promise<void> {
-    this.#head = (await findEventRange(this.#parts.db)).last
+    await this.#begin()
     this.#running = this.#run()
   }
 
@@ -188,14 +202,30 @@ export class EventFeed {
     })
   }
 
+  /** At the end of the table. */
+  async #begin(): Promise<void> {
+    const { db } = this.#parts
+    this.#head = (await findEventRange(db)).last
+    this.#newest = (await listEventsAfter(db, this.#head - 1, 1))[0]
+  }
+
   /** Returns true if there may be more. */
   async #handOut(): Promise<boolean> {
     const { db, log, onRows } = this.#parts
-    const rows = await listEventsAfter(db, this.#head, LIVE.batch)
+    const found = await listEventsAfter(db, this.#head - 1, LIVE.batch)
+    if (this.#newest && !isSame(this.#newest, found[0])) {
+      // a standby without the newest events took over: what was delivered never happened
+      log.warn({ head: this.#head }, 'events are gone; live readers begin again')
+      await this.#begin()
+      for (const tap of this.#taps) tap.rewind()
+      return false
+    }
+    const rows = this.#newest ? found.slice(1) : found
     const last = rows.at(-1)
     if (!last) return false
     // later subscribers find these rows in the table
     this.#head = last.seq
+    this.#newest = last
     const counted = onRows(rows).catch((error: unknown) =>
       log.error({ err: error }, 'events were not counted'),
     )
@@ -210,6 +240,9 @@ export class EventFeed {
       throw error
     }
     await counted
-    return rows.length === LIVE.batch
+    return found.length === LIVE.batch
   }
 }
+
+const isSame = (a: EventRow, b: EventRow | undefined): boolean =>
+  a.seq === b?.seq && a.at === b.at && a.kind === b.kind && a.taskId === b.taskId

@@ -1,6 +1,6 @@
-// Wake-ups inside this process, by topic: `agent:<id>`, `task:<id>`, `log:<attempt>` and `events`. A wake-up is a hint
-// without payload: the table is the truth, every wait has a timeout, and a lost hint costs that timeout, never
-// correctness. Wake-ups of one topic coalesce within a turn; there is no queue.
+// Wake-ups by topic: `agent:<id>`, `task:<id>`, `log:<attempt>` and `events`. Those of this process reach the other
+// replicas too. A wake-up is a hint without payload: the table is the truth, every wait has a timeout, and a lost hint
+// costs that timeout, never correctness. Wake-ups of one topic coalesce within a turn; there is no queue.
 import { AppError } from '@berth/shared'
 import { LIVE } from '../limits/browser.ts'
 
@@ -12,6 +12,8 @@ export class Notifier {
   #count = 0
   #pending = new Set<string>()
   #flushing = false
+  /** Passes a wake-up on to the other replicas; does nothing where there are none. */
+  relay: (topic: string) => void = () => {}
 
   /** `report` receives what a listener threw; the other listeners still run. */
   constructor(report: (error: unknown) => void) {
@@ -25,6 +27,17 @@ export class Notifier {
 
   /** Listeners run after the current synchronous code, so call it after the commit. */
   notify(topic: string): void {
+    this.relay(topic)
+    this.hear(topic)
+  }
+
+  /** Hints of the others were lost: wakes every listener. */
+  hearAll(): void {
+    for (const topic of this.#listeners.keys()) this.hear(topic)
+  }
+
+  /** A wake-up for this process alone, as one that came from another replica. */
+  hear(topic: string): void {
     if (!this.#listeners.has(topic)) return
     const isFirst = this.#pending.size === 0
     this.#pending.add(topic)

@@ -95,6 +95,27 @@ describe.each(ENGINES)('a stream on %s', (engine) => {
     expect(feed.size).toBe(0)
   })
 
+  test('events that are gone after a failover are a reset for every reader', async () => {
+    const stream = subscribe()
+    await take(stream, 1)
+    await happen(3)
+    expect(await take(stream, 3)).toEqual([0, 1, 2])
+    const { last } = await findEventRange(opened.db)
+    await opened.db
+      .deleteFrom('events')
+      .where('seq', '>', last - 2)
+      .execute()
+    notifier.notify('events')
+    expect((await stream.next()).value).toEqual({ kind: 'reset', seq: last - 2 })
+    await happen(1)
+    expect(await take(stream, 1)).toEqual([0])
+    // the same number, of another event
+    const { last: head } = await findEventRange(opened.db)
+    await opened.db.updateTable('events').set({ kind: 'y' }).where('seq', '=', head).execute()
+    notifier.notify('events')
+    expect((await stream.next()).value).toEqual({ kind: 'reset', seq: head })
+  })
+
   test('nothing is read on until there is room', async () => {
     let go = (): void => {}
     const gate = new Promise<void>((resolve) => {

@@ -65,7 +65,12 @@ export async function* streamEvents(
         at = event.seq
         await s.drained(s.signal)
       }
+      const { isRewound } = tap
       tap.resume()
+      if (isRewound) {
+        at = tap.from
+        yield { kind: 'reset', seq: at }
+      }
     }
   } finally {
     tap.close()

@@ -41,6 +41,7 @@ export interface Schema {
   browserSessions: BrowserSessionsTable
   deliveries: DeliveriesTable
   deviceLogins: DeviceLoginsTable
+  domainChecks: DomainChecksTable
   duties: DutiesTable
   environmentMetrics: EnvironmentMetricsTable
   environmentWatchers: EnvironmentWatchersTable
@@ -58,10 +59,12 @@ export interface Schema {
   logins: LoginsTable
   mails: MailsTable
   members: MembersTable
+  migrations: MigrationsTable
   noticeChannels: NoticeChannelsTable
   noticeRules: NoticeRulesTable
   notices: NoticesTable
   oneTimeSecrets: OneTimeSecretsTable
+  oneUseCodes: OneUseCodesTable
   organizationKeys: OrganizationKeysTable
   organizations: OrganizationsTable
   passkeyChallenges: PasskeyChallengesTable
@@ -70,6 +73,7 @@ export interface Schema {
   projectVariables: ProjectVariablesTable
   projects: ProjectsTable
   pullRequests: PullRequestsTable
+  rateLimits: RateLimitsTable
   recoveryCodes: RecoveryCodesTable
   refreshTokens: RefreshTokensTable
   refusedDeliveries: RefusedDeliveriesTable
@@ -149,10 +153,11 @@ export interface AgentUpdatesTable {
   finishedAt: number | null
 }
 
+/** Wake-ups of agents, for replicas that missed the hint. */
 export interface AgentWakesTable {
   id: Generated<number>
   agentId: string
-  isTrust: number
+  isTrust: Flag
   at: number
 }
 
@@ -187,6 +192,8 @@ export interface AgentsTable {
   /** Why the newest one is not in force; empty: it is, or nothing was said yet. */
   trustError: Generated<string>
   leftAt: number | null
+  /** JSON: which copy of the agent took the session lately; null: one copy. */
+  takeovers: string | null
 }
 
 export interface AlertsTable {
@@ -279,6 +286,8 @@ export interface AttemptsTable {
   waitingSince: number | null
   /** How long it has waited for build slots, without the current wait. */
   waitedMs: Generated<number>
+  /** The session whose stream feeds the log; only with PostgreSQL. */
+  logSessionId: string | null
 }
 
 export interface AuditTable {
@@ -442,6 +451,15 @@ export interface DeviceLoginsTable {
   expiresAt: number
 }
 
+export interface DomainChecksTable {
+  host: string
+  serverId: number
+  /** JSON of what the last look found. */
+  result: string
+  checkedAt: number
+}
+
+/** Work that one replica does for all. */
 export interface DutiesTable {
   name: string
   replicaId: string
@@ -628,13 +646,16 @@ export interface IdempotencyKeysTable {
   /** Keyed hash of query, organization and body; the body itself is never stored. */
   fingerprint: string
   startedAt: number
-  /** Null: still running. */
+  /** Null: still running, or its reply was lost. */
   status: number | null
   contentType: string | null
   location: string | null
   /** Null with a status: not kept, because it showed a secret. */
   body: string | null
   madeId: number | null
+  replicaId: string | null
+  /** When its first change was committed; the key is not free from then on. */
+  effectAt: number | null
 }
 
 export interface InstallationTable {
@@ -647,6 +668,8 @@ export interface InstallationTable {
   createdAt: number
   /** Signs the cookies of browser sessions; null: not made yet. */
   cookieSecretSealed: string | null
+  /** Begins when the first replica starts; settings of a later era outrank all earlier ones. */
+  era: Generated<number>
 }
 
 export interface InvitationsTable {
@@ -710,6 +733,12 @@ export interface MembersTable {
   userId: number
   role: Role
   createdAt: number
+}
+
+export interface MigrationsTable {
+  name: string
+  appliedAt: number
+  kind: string | null
 }
 
 export interface NoticeChannelsTable {
@@ -789,6 +818,15 @@ export interface OneTimeSecretsTable {
   subject: string | null
   sealed: string
   createdAt: number
+  expiresAt: number
+}
+
+export interface OneUseCodesTable {
+  hash: string
+  kind: 'download' | 'renewal' | 'setup'
+  /** Who may use it: a user, the fingerprint of a certificate, or the console. */
+  holder: string
+  body: string
   expiresAt: number
 }
 
@@ -946,6 +984,14 @@ export interface PullRequestsTable {
   updatedAt: number
 }
 
+/** One window of a minute; only with PostgreSQL, which loses it in a crash. */
+export interface RateLimitsTable {
+  name: string
+  key: string
+  since: number
+  count: number
+}
+
 export interface RecoveryCodesTable {
   id: Generated<number>
   userId: number
@@ -991,7 +1037,9 @@ export interface ReplicasTable {
   address: string
   startedAt: number
   version: string | null
+  /** Where other replicas reach it; null on SQLite. */
   peerAddress: string | null
+  /** By the clock of the database; null on SQLite. */
   leaseUntil: number | null
   drainingAt: number | null
 }

@@ -52,8 +52,8 @@ export const SESSION = {
   supersedesForDuplicate: 3,
   supersedeWindowMs: 5 * MINUTE,
   revocationMs: 5 * SECOND,
-  /** The session re-reads the desired state of its agent; a lost wake-up costs this much. */
-  rereadMs: 5 * SECOND,
+  /** The session re-reads the desired state of its agent; a wake-up that was lost everywhere costs this much. */
+  rereadMs: MINUTE,
 } as const
 
 /** Events from the agent's journal to the control plane. */

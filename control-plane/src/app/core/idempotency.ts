@@ -1,5 +1,5 @@
-// Idempotency keys: the same key and request within 24 hours have one effect and one reply. If the control plane is
-// killed during a request, its row counts as running for some minutes; then the key is free again.
+// Idempotency keys: the same key and request within 24 hours have one effect and one reply, at any control plane. If one
+// is killed during a request, the key is free again unless the request had an effect; then a repetition learns of it.
 import { AppError, REST } from '@berth/shared'
 import type { Context } from '../../context.ts'
 import {
@@ -12,47 +12,51 @@ import {
   type RequestName,
   restartRequest,
   updateReply,
+  updateStatus,
 } from '../../store/core/idempotency.ts'
 import { change } from './transaction.ts'
-
-/** The right to run this request; the caller returns it with the reply. */
-export interface Turn {
-  id: number
-  startedAt: number
-}
+import { inFlight, runOutsideTurns, type Turn } from './turns.ts'
 
 /** The turn of this request, or the row of the first request with its key. */
 type Begun = { turn: Turn } | { known: RepeatedRequest }
 
 type KeptReply = RepeatedRequest & { status: number; body: string }
 
+/** The row's request will never be answered: its control plane is gone, or it is too old. */
+async function isAbandoned(ctx: Context, known: RepeatedRequest, now: number): Promise<boolean> {
+  if (now - known.startedAt >= REST.idempotencyInFlightMs) return true
+  if (known.replicaId === null || known.replicaId === ctx.replicaId) return false
+  return (await ctx.replicas.find(known.replicaId)) === undefined
+}
+
+const hasLostReply = ({ status, effectAt }: RepeatedRequest): boolean =>
+  status === null && effectAt !== null
+
 /** The first request with a key runs; later ones get the row of the first. */
 export async function beginRequest(
   ctx: Context,
   name: RequestName,
   fingerprint: string,
+  creates: string | undefined,
 ): Promise<Begun> {
   return change(ctx, async ({ db, now }) => {
-    const fresh = { fingerprint, startedAt: now }
+    const fresh = { fingerprint, startedAt: now, replicaId: ctx.replicaId }
     const made = await insertRequest(db, { ...name, ...fresh })
-    if (made !== undefined) return { turn: { id: made, startedAt: now } }
+    if (made !== undefined) return { turn: { id: made, startedAt: now, creates } }
     const known = await findRequest(db, name)
     if (!known) throw inFlight() // the first request ended without a reply just now
-    const age = now - known.startedAt
-    const bound = known.status === null ? REST.idempotencyInFlightMs : REST.idempotencyMs
-    if (age >= bound) {
-      if (!(await restartRequest(db, known, fresh))) throw inFlight()
-      return { turn: { id: known.id, startedAt: now } }
-    }
-    return { known }
+    const isOld = now - known.startedAt >= REST.idempotencyMs
+    const isRunning = known.status === null && !isOld
+    const isOver = isRunning && (await isAbandoned(ctx, known, now))
+    // its reply may still come
+    if (isRunning && !isOver) return { known: { ...known, effectAt: null } }
+    if (!isOld && (!isOver || hasLostReply(known))) return { known }
+    // one at a time: two in the same millisecond are not told apart
+    fresh.startedAt = Math.max(now, known.startedAt + 1)
+    if (!(await restartRequest(db, known, fresh))) throw inFlight()
+    return { turn: { id: known.id, startedAt: fresh.startedAt, creates } }
   })
 }
-
-const inFlight = (): AppError =>
-  new AppError(
-    'idempotency_in_flight',
-    'The first request with this Idempotency-Key is still running. Repeat it in a moment.',
-  )
 
 /** Returns the reply or throws the reason. The calling code must have checked that the caller may still see it. */
 export function replyOf(known: RepeatedRequest, fingerprint: string): KeptReply {
@@ -63,6 +67,13 @@ export function replyOf(known: RepeatedRequest, fingerprint: string): KeptReply 
     )
   }
   const { status, body } = known
+  if (hasLostReply(known)) {
+    throw new AppError(
+      'idempotency_not_replayable',
+      'The first request with this key had its effect, but its reply was lost.',
+      { id: known.madeId, location: null, first_status: null },
+    )
+  }
   if (status === null) throw inFlight()
   if (body === null) {
     throw new AppError(
@@ -74,16 +85,22 @@ export function replyOf(known: RepeatedRequest, fingerprint: string): KeptReply 
   return { ...known, status, body }
 }
 
-/** Undefined means that the reply is not stored, so the key is free again. */
+/**
+ * Without a reply to keep, the key is free again, unless the request failed after a commit: then a repetition is told
+ * of the effect.
+ */
 export async function finishRequest(
   ctx: Context,
-  turn: Turn,
+  { id, startedAt }: Turn,
+  status: number,
   reply: Reply | undefined,
 ): Promise<void> {
-  await change(ctx, ({ db }) =>
-    reply
-      ? updateReply(db, turn.id, turn.startedAt, reply)
-      : deleteRequest(db, turn.id, turn.startedAt),
+  await runOutsideTurns(() =>
+    change(ctx, async ({ db }) => {
+      if (reply) return updateReply(db, id, startedAt, reply)
+      await deleteRequest(db, id, startedAt)
+      return updateStatus(db, id, startedAt, status)
+    }),
   )
 }
 

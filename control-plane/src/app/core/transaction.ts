@@ -7,10 +7,12 @@ import { insertEvents } from '../../store/core/events.ts'
 import { workInside } from '../../store/engine/compiled.ts'
 import { isDeadlock, isUniqueViolation } from '../../store/engine/database.ts'
 import type { Db } from '../../store/engine/db.ts'
+import { insertAgentWakes } from '../../store/installation/replicas.ts'
 import { appendAudits } from './audit-chain.ts'
 import type { Change } from './change.ts'
 import { queueCommitStatuses } from './commit-statuses.ts'
 import { collectNotices, writeNotices } from './notices.ts'
+import { noteEffect, runOutsideTurns } from './turns.ts'
 
 /** The part of a context that a change needs. */
 type ChangeContext = Pick<Context, 'db' | 'engine' | 'clock' | 'notifier' | 'secretStore'>
@@ -57,15 +59,26 @@ async function changeOnce<T>(ctx: ChangeContext, work: (c: Change) => Promise<T>
     const done = await work(c)
     await queueCommitStatuses(c)
     const notices = await collectNotices(c)
+    await noteEffect(c)
     await appendAudits(ctx, c)
     await insertEvents(db, ctx.engine, c.events)
     // after the lock of the events, so that the order of their ids is the order of commits
     await writeNotices(c, notices)
+    if (ctx.engine === 'postgres') await insertAgentWakes(db, [...topics].flatMap(toWake))
     return done
   }
   const result = await ctx.db.transaction().execute((db) => workInside(db, () => perform(db)))
-  for (const topic of topics) ctx.notifier.notify(topic)
+  runOutsideTurns(() => {
+    for (const topic of topics) ctx.notifier.notify(topic)
+  })
   return result
+}
+
+/** What another replica must not miss is a row as well. */
+function toWake(topic: string): { agentId: string; isTrust: boolean }[] {
+  const [kind, agentId] = topic.split(':')
+  if (agentId === undefined || (kind !== 'agent' && kind !== 'trust')) return []
+  return [{ agentId, isTrust: kind === 'trust' }]
 }
 
 export const agentTopic = (agentId: string): string => `agent:${agentId}`

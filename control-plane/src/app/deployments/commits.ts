@@ -89,7 +89,7 @@ export async function listCommitChoices(
   asked: { branch?: string | undefined },
 ): Promise<CommitChoices> {
   const environment = await loadEnvironment(ctx.db, caller, environmentId, 'deploy')
-  ctx.quotas.narrow.searches.take(`user ${caller.userId}`)
+  await ctx.quotas.narrow.searches.take(`user ${caller.userId}`)
   const none = { branches: [], areAllBranches: true, commits: [] }
   if (environment.fromFork) {
     return { ...none, problem: 'It comes from a fork: only approved commits are deployed.' }

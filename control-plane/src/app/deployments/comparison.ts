@@ -86,7 +86,7 @@ export async function listChanges(
   const key = `${task.projectId} ${base} ${head}`
   const known = remembered.get(ctx.outbound)?.get(key)
   if (known) return known
-  ctx.quotas.narrow.searches.take(`user ${caller.userId}`)
+  await ctx.quotas.narrow.searches.take(`user ${caller.userId}`)
   const project = await findProject(ctx.db, task.projectId)
   if (!project) return null
   const compared = await compareCommits(ctx, project, base, head)

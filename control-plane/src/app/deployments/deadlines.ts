@@ -42,7 +42,6 @@ import { trimAudit } from '../core/audit-check.ts'
 import { forgetOldRequests } from '../core/idempotency.ts'
 import { agentTopic, change, emitTask } from '../core/transaction.ts'
 import { decideOpenDeliveries } from '../forges/delivery-queue.ts'
-import { flushRefused } from '../forges/rejected-deliveries.ts'
 import { forgetDeliveries } from '../forges/webhook-deliveries.ts'
 import { sweepSignIns } from '../people/sign-in.ts'
 import { hasSession, inStartGrace } from '../servers/servers.ts'
@@ -58,7 +57,6 @@ export async function passDeadlines(ctx: Context): Promise<void> {
     giveUpLogs,
     startDueActions,
     decideOpenDeliveries,
-    flushRefused,
   ])
 }
 
@@ -83,7 +81,7 @@ async function failUnsentTasks(ctx: Context): Promise<void> {
   const agents = await listServerAgents(ctx.db, [...new Set(unsent.map((task) => task.serverId))])
   const due = unsent.filter((task) => {
     const agent = agents.get(task.serverId)
-    return !hasSession(ctx, agent) && now >= offlineDeadline(ctx, task, agent)
+    return !hasSession(agent) && now >= offlineDeadline(ctx, task, agent)
   })
   await each(
     ctx,
@@ -92,7 +90,7 @@ async function failUnsentTasks(ctx: Context): Promise<void> {
 }
 
 async function failUnsent(ctx: Context, task: UnsentTask): Promise<void> {
-  if (hasSession(ctx, await findServerAgent(ctx.db, task.serverId))) return // it has just returned
+  if (hasSession(await findServerAgent(ctx.db, task.serverId))) return // it has just returned
   const server = await findServer(ctx.db, task.serverId)
   const message =
     `${server?.name ?? 'The server'} was offline for 15 minutes. ` +
@@ -117,11 +115,13 @@ async function watchAttempts(ctx: Context): Promise<void> {
 async function watchAttempt(ctx: Context, attempt: Attempt): Promise<void> {
   const now = ctx.clock.now()
   const agent = await findAgent(ctx.db, attempt.agentId)
-  if (hasSession(ctx, agent)) {
+  if (hasSession(agent)) {
     if (attempt.desired === Desired.RUNNING && (await isOverdue(ctx, attempt, now))) {
       // a backstop for the runner's own timeout; it only asks the agent to stop
-      await stopAttempt(ctx.db, attempt.id)
-      ctx.notifier.notify(agentTopic(attempt.agentId))
+      await change(ctx, async (c) => {
+        await stopAttempt(c.db, attempt.id)
+        c.notify(agentTopic(attempt.agentId))
+      })
     }
     return
   }
@@ -140,7 +140,7 @@ async function watchAttempt(ctx: Context, attempt: Attempt): Promise<void> {
     `Nothing was heard of the server for ${minutes} min. What became of the deployment is not known; ` +
     'its end will be shown when the server returns.'
   await change(ctx, async (c) => {
-    if (hasSession(ctx, await findAgent(c.db, attempt.agentId))) return // it has just returned
+    if (hasSession(await findAgent(c.db, attempt.agentId))) return // it has just returned
     await loseAttempt(ctx, c, attempt, FailureCode.AGENT_LOST, message)
   })
 }
@@ -159,12 +159,14 @@ async function isOverdue(ctx: Context, attempt: Attempt, now: number): Promise<b
 async function giveUpLogs(ctx: Context): Promise<void> {
   const now = ctx.clock.now()
   for (const attempt of await listIncompleteLogs(ctx.db, now - LOGS.completeMs)) {
-    await updateAttempt(ctx.db, attempt.id, {
-      logCompleteAt: now,
-      logTruncated: 1,
-      desired: Desired.FORGOTTEN,
+    await change(ctx, async (c) => {
+      await updateAttempt(c.db, attempt.id, {
+        logCompleteAt: now,
+        logTruncated: 1,
+        desired: Desired.FORGOTTEN,
+      })
+      c.notify(agentTopic(attempt.agentId))
     })
-    ctx.notifier.notify(agentTopic(attempt.agentId))
   }
 }
 

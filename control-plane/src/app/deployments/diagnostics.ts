@@ -21,7 +21,7 @@ import {
   listSteps,
   type ShownAttempt,
 } from '../../store/deployments/attempts.ts'
-import { LogGone } from '../../store/deployments/log-files.ts'
+import { LogGone } from '../../store/deployments/log-index.ts'
 import { findNewestDeployment } from '../../store/deployments/task-history.ts'
 import { findTask, type Task } from '../../store/deployments/tasks.ts'
 import { listChangedKeys } from '../../store/environments/variables.ts'
@@ -205,8 +205,8 @@ async function readEnd(
   if (!attempt || attempt.logExpiredAt !== null || !step?.firstLogSeq) return NOTHING
   const last = Math.min(step.lastLogSeq ?? attempt.ackedLogSeq, attempt.ackedLogSeq)
   if (last < step.firstLogSeq) return NOTHING
-  const firstLine = await ctx.logs.lineOf(attempt.id, step.firstLogSeq)
-  const lastLine = await ctx.logs.lineOf(attempt.id, last)
+  const seqs = [step.firstLogSeq, last]
+  const [firstLine = 0, lastLine = 0] = await ctx.logs.linesOf(attempt.id, seqs)
   const bounds = { lines, bytes: DIAGNOSTICS.bytes * Math.max(1, lines / DIAGNOSTICS.lines) }
   for (let window = lines; ; window *= 8) {
     const fromLine = Math.max(firstLine, lastLine - Math.min(window, DIAGNOSTICS.scanLines) + 1)

@@ -13,7 +13,7 @@ import {
   takeFence,
 } from '../../store/environments/environments.ts'
 import { isApproved } from '../../store/forges/pull-requests.ts'
-import { findAgent } from '../../store/servers/agents.ts'
+import { findAgent, updateUnderEpoch } from '../../store/servers/agents.ts'
 import { findServer } from '../../store/servers/servers.ts'
 import type { Change } from '../core/change.ts'
 import { change, emitTask } from '../core/transaction.ts'
@@ -31,10 +31,11 @@ export async function dispatchTasks(
   const waiting = await listDispatchable(ctx.db, agent.serverId, 1)
   if (waiting.length === 0) return false // the usual case, without a write transaction
   return change(ctx, async (c) => {
+    // write first: this locks the row, so that a session at another replica begins after this and finds the attempts
+    if (!(await updateUnderEpoch(c.db, agentId, epoch, { sessionEpoch: epoch }))) return false
     const current = await findAgent(c.db, agentId)
     const server = await findServer(c.db, agent.serverId)
-    const mine = current?.sessionEpoch === epoch && current.sessionId !== null
-    if (!mine || !server || server.paused || current.drainingAt !== null) return false
+    if (!server || server.paused || current?.drainingAt !== null) return false
     let made = false
     const busy = new Set<number>()
     for (const task of await listDispatchable(c.db, server.id, BATCH)) {

@@ -75,7 +75,7 @@ export async function searchLog(
     fromLine?: number | undefined
   },
 ): Promise<LogSearch> {
-  ctx.quotas.narrow.searches.take(`user ${caller.userId}`)
+  await ctx.quotas.narrow.searches.take(`user ${caller.userId}`)
   const view = await openTaskLog(ctx, caller, taskId)
   const { attempt } = view
   if (!attempt) return { view, found: [], texts: [], nextLine: null }

@@ -6,7 +6,7 @@ import { LogSource } from '@berth/shared/wire'
 import type { Context } from '../../context.ts'
 import { LIVE } from '../../limits/browser.ts'
 import type { AttemptStep } from '../../store/deployments/attempts.ts'
-import type { StoredRecord } from '../../store/deployments/log-files.ts'
+import type { StoredRecord } from '../../store/deployments/log-index.ts'
 import type { LogView } from './logs.ts'
 
 export interface LiveLine extends LogLine {

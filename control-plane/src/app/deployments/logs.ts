@@ -1,5 +1,5 @@
-// Logs of attempts: how far they are, when they are complete, who may read them. The bytes are in files
-// (store/deployments/log-files.ts); the attempt's row says how many of them are final, and only those are shown.
+// Logs of attempts: how far they are, when they are complete, who may read them. The bytes are in files beside SQLite
+// and in blocks of PostgreSQL; the attempt's row says how many of them are final, and only those are shown.
 import { AppError, DIAGNOSTICS, isTerminal, LOGS } from '@berth/shared'
 import { Desired } from '@berth/shared/wire'
 import type { Context } from '../../context.ts'
@@ -13,10 +13,14 @@ import {
   listUncertainLogs,
   listWithLogsBefore,
   type ShownAttempt,
+  takeLog,
   updateAttempt,
   updateLogPosition,
 } from '../../store/deployments/attempts.ts'
-import type { LogPosition } from '../../store/deployments/log-files.ts'
+import { BlockWriter, type LogBlocks } from '../../store/deployments/log-blocks.ts'
+import type { LogFiles } from '../../store/deployments/log-files.ts'
+import type { LogPosition } from '../../store/deployments/log-index.ts'
+import type { LogStep, LogWriter } from '../../store/deployments/log-store.ts'
 import { findTask, type Task } from '../../store/deployments/tasks.ts'
 import { loadTask } from '../core/access.ts'
 import { logGone } from '../core/store-refusals.ts'
@@ -29,35 +33,102 @@ const positionOf = (a: Attempt): LogPosition => ({
   lines: a.logLines,
 })
 
-/** Where an agent's log continues; undefined if it is another agent's or no more of it is wanted. */
-export async function findLogPosition(
-  ctx: Context,
-  agentId: string,
-  attemptId: string,
-): Promise<{ position: LogPosition; fence: number; gap: boolean } | undefined> {
-  const attempt = await findAttempt(ctx.db, attemptId)
-  if (!attempt || attempt.agentId !== agentId || attempt.releasedAt !== null) return undefined
-  return { position: positionOf(attempt), fence: attempt.fence, gap: attempt.logGap === 1 }
+const NOTHING: LogPosition = { records: 0, bytes: 0, lines: 0 }
+
+export interface OpenLog {
+  position: LogPosition
+  fence: number
+  gap: boolean
+  /** Called when the stream takes the log, and not later. */
+  start(): LogWriter
 }
 
-/** After the files were synced, updates the rows and wakes the readers. */
+interface LogRequest {
+  agentId: string
+  /** The session whose stream will feed it. */
+  sessionId: string
+  attemptId: string
+}
+
+/** Where an agent's log continues; undefined if it is another agent's or no more of it is wanted. */
+export async function openLog(ctx: Context, asked: LogRequest): Promise<OpenLog | undefined> {
+  const { logs } = ctx
+  if (logs.kind === 'blocks') return openBlocks(ctx, logs, asked)
+  const attempt = await findAttempt(ctx.db, asked.attemptId)
+  if (!attempt || attempt.agentId !== asked.agentId || attempt.releasedAt !== null) return undefined
+  const position = positionOf(attempt)
+  return {
+    position,
+    fence: attempt.fence,
+    gap: attempt.logGap === 1,
+    start: () => logs.writer(attempt.id, position),
+  }
+}
+
+/**
+ * The row names the session that feeds the log, so an earlier one cannot write any more. Rows that were restored
+ * without their log start from nothing: the agent sends what it still has and reports the gap.
+ */
+async function openBlocks(
+  ctx: Context,
+  logs: LogBlocks,
+  asked: LogRequest,
+): Promise<OpenLog | undefined> {
+  const opened = await change(ctx, async (c) => {
+    const attempt = await takeLog(c.db, asked)
+    if (!attempt) return undefined
+    const at = positionOf(attempt)
+    const writer = await logs.resume(c.db, attempt.id, at)
+    if (writer || attempt.logCompleteAt !== null) {
+      return { attempt, position: at, writer: writer ?? new BlockWriter(false) }
+    }
+    await logs.remove(c.db, attempt.id)
+    await updateAttempt(c.db, attempt.id, { ackedLogSeq: 0, logBytes: 0, logLines: 0 })
+    return { attempt, position: NOTHING, writer: new BlockWriter(false) }
+  })
+  if (!opened) return undefined
+  const { attempt, position, writer } = opened
+  // the replica that stored its end may have died before it said so
+  if (position.records > 0 && isAtEnd(attempt)) await completeLog(ctx, attempt.id)
+  return { position, fence: attempt.fence, gap: attempt.logGap === 1, start: () => writer }
+}
+
+/** Makes appended records durable and wakes the readers. Returns the logs that no other session took over. */
 export async function commitLogs(
   ctx: Context,
-  logs: { attemptId: string; position: LogPosition; gap: boolean }[],
-): Promise<void> {
+  steps: readonly LogStep[],
+): Promise<ReadonlySet<string>> {
+  const { logs } = ctx
+  if (logs.kind === 'files') {
+    await commitFiles(ctx, logs, steps)
+    for (const { attemptId } of steps) await completeLog(ctx, attemptId)
+    return new Set(steps.map(({ attemptId }) => attemptId))
+  }
+  const written = await logs.write(steps)
+  for (const { attemptId } of written) ctx.notifier.notify(logTopic(attemptId))
+  for (const { attemptId, isAtEnd: ends } of written) if (ends) await completeLog(ctx, attemptId)
+  return new Set(written.map(({ attemptId }) => attemptId))
+}
+
+/** The rows follow the files, so they never say more than is durable. */
+async function commitFiles(ctx: Context, logs: LogFiles, steps: readonly LogStep[]): Promise<void> {
+  await logs.sync(steps.map(({ attemptId }) => attemptId))
   await change(ctx, async (c) => {
-    for (const { attemptId, position, gap } of logs) {
+    for (const { attemptId, to, gap } of steps) {
       await updateLogPosition(c.db, attemptId, {
-        ackedLogSeq: position.records,
-        logBytes: position.bytes,
-        logLines: position.lines,
+        ackedLogSeq: to.records,
+        logBytes: to.bytes,
+        logLines: to.lines,
         logGap: gap ? 1 : 0,
       })
       c.notify(logTopic(attemptId))
     }
   })
-  for (const { attemptId } of logs) await completeLog(ctx, attemptId)
 }
+
+/** Its last record is stored, and nothing says so yet. */
+const isAtEnd = (a: Attempt): boolean =>
+  a.finalLogSeq !== null && a.logCompleteAt === null && a.ackedLogSeq >= a.finalLogSeq
 
 /**
  * A log is complete when its last record is stored and its digest agrees; only then may the agent forget the attempt.
@@ -65,8 +136,7 @@ export async function commitLogs(
  */
 export async function completeLog(ctx: Context, attemptId: string): Promise<void> {
   const attempt = await findAttempt(ctx.db, attemptId)
-  if (!attempt || attempt.finalLogSeq === null || attempt.logCompleteAt !== null) return
-  if (!isTerminal(attempt.state) || attempt.ackedLogSeq < attempt.finalLogSeq) return
+  if (!attempt || !isAtEnd(attempt) || !isTerminal(attempt.state)) return
   const comparable = attempt.logGap === 0 && attempt.logSha256 !== null
   const digest = comparable ? await ctx.logs.hash(attemptId, attempt.logBytes) : attempt.logSha256
   const agrees = digest === attempt.logSha256
@@ -97,19 +167,23 @@ export async function releaseAttempts(
   })
 }
 
-const NOTHING: LogPosition = { records: 0, bytes: 0, lines: 0 }
+/** At start. Blocks that other replicas write now stay as they are: a stream that opens a log looks at its end. */
+export async function openLogs(ctx: Context): Promise<void> {
+  if (ctx.logs.kind === 'files') await recoverFiles(ctx, ctx.logs)
+  else await ctx.logs.partitions.makeAhead(ctx.clock.now())
+}
 
 /**
- * At start, cuts files back to their rows: the rest was never acknowledged and comes again. A file shorter than its
+ * Cuts files back to their rows: the rest was never acknowledged and comes again. A file shorter than its
  * row (only the database was restored) starts from nothing: the agent sends what it still has and reports the gap.
  */
-export async function recoverLogs(ctx: Context): Promise<void> {
+async function recoverFiles(ctx: Context, logs: LogFiles): Promise<void> {
   for (const attempt of await listUncertainLogs(ctx.db)) {
-    const isWhole = ctx.logs.holds(attempt.id, positionOf(attempt))
+    const isWhole = logs.holds(attempt.id, positionOf(attempt))
     if (!isWhole) {
       await updateAttempt(ctx.db, attempt.id, { ackedLogSeq: 0, logBytes: 0, logLines: 0 })
     }
-    ctx.logs.truncate(attempt.id, isWhole ? positionOf(attempt) : NOTHING)
+    logs.truncate(attempt.id, isWhole ? positionOf(attempt) : NOTHING)
     await completeLog(ctx, attempt.id)
   }
 }
@@ -182,14 +256,25 @@ export async function readStepLines(ctx: Context, view: TaskView): Promise<StepL
   const { attempt } = view
   if (!attempt || attempt.logExpiredAt !== null) return lines
   if (!(await isLogWhole(ctx, attempt))) return lines // the steps' results are known without it
-  for (const step of view.steps) {
-    const { firstLogSeq, lastLogSeq } = step
-    if (firstLogSeq === null || firstLogSeq > attempt.ackedLogSeq) continue
-    const first = await ctx.logs.lineOf(attempt.id, firstLogSeq)
-    const stored = lastLogSeq !== null && lastLogSeq <= attempt.ackedLogSeq
-    const last =
-      stored && lastLogSeq >= firstLogSeq ? await ctx.logs.lineOf(attempt.id, lastLogSeq) : null
-    lines.set(step.stepIndex, { first, last })
+  const shown = view.steps.flatMap(({ stepIndex, firstLogSeq, lastLogSeq }) => {
+    if (firstLogSeq === null || firstLogSeq > attempt.ackedLogSeq) return []
+    const isEnded = lastLogSeq !== null && lastLogSeq <= attempt.ackedLogSeq
+    return [
+      {
+        stepIndex,
+        seqs: [firstLogSeq, ...(isEnded && lastLogSeq >= firstLogSeq ? [lastLogSeq] : [])],
+      },
+    ]
+  })
+  const found = await ctx.logs.linesOf(
+    attempt.id,
+    shown.flatMap(({ seqs }) => seqs),
+  )
+  let at = 0
+  for (const { stepIndex, seqs } of shown) {
+    const [first = 0, last = null] = found.slice(at, at + seqs.length)
+    lines.set(stepIndex, { first, last })
+    at += seqs.length
   }
   return lines
 }
@@ -214,15 +299,25 @@ export async function readFailureLines(
   return found
 }
 
-/** Deletes files past their retention and marks their rows. Handles all batches; a busy hour has more than one. */
+/** Deletes logs past their retention and marks their rows. Handles all batches; a busy hour has more than one. */
 export async function expireLogs(ctx: Context): Promise<void> {
   const now = ctx.clock.now()
+  const { logs } = ctx
   for (;;) {
     const batch = await listWithLogsBefore(ctx.db, now - LOGS.retentionMs)
-    if (batch.length === 0) return
+    if (batch.length === 0) break
     for (const { id } of batch) {
-      await ctx.logs.remove(id)
+      if (logs.kind === 'files') await logs.remove(id)
       await updateAttempt(ctx.db, id, { logExpiredAt: now }) // so that the next query returns the next batch
     }
   }
+  if (logs.kind === 'blocks') await turnPartitions(ctx, logs)
+}
+
+/** Makes the days to come, and drops those of which every log has expired. */
+async function turnPartitions(ctx: Context, { partitions }: LogBlocks): Promise<void> {
+  const now = ctx.clock.now()
+  await partitions.makeAhead(now)
+  const dropped = await partitions.dropBefore(now - LOGS.retentionMs)
+  if (dropped.length > 0) ctx.log.info({ dropped }, 'logs past their retention were dropped')
 }

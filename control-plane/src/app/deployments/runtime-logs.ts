@@ -1,18 +1,33 @@
 // Lines of services and of the proxy's request log, read on the server by its agent: pages in both directions, live, and
 // as a text file. A caller who may read the environment may read them. Nothing is stored here.
-import { AppError, type LogLevel, levelOf, RUNTIME_LOGS, stripEscapes } from '@berth/shared'
+import {
+  AppError,
+  type LogLevel,
+  type LogLevelFilter,
+  levelOf,
+  RUNTIME_LOGS,
+  type StatusClass,
+  stripEscapes,
+} from '@berth/shared'
 import { type ContainerLogBatch, LogKind, OpenLogPageSchema } from '@berth/shared/wire'
 import { create } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import type { Context } from '../../context.ts'
 import type { Caller } from '../../domain/core/access.ts'
-import type { RuntimeLogRange } from '../../identity/download-tickets.ts'
 import { loadEnvironment } from '../core/access.ts'
 import { receiveLogFrames } from './agent-logs.ts'
 import { type ServiceLogRecord, toRecords, toTime } from './service-logs.ts'
 
-/** An empty list: all of them. */
-export type LogSelection = RuntimeLogRange
+/** Which lines of the services or of the request log of an environment. An empty list: all of them. */
+export interface LogSelection {
+  log: 'services' | 'requests'
+  services: string[]
+  levels: LogLevelFilter[]
+  statuses: StatusClass[]
+  search: string
+  since: Date | undefined
+  until: Date | undefined
+}
 
 export interface RequestLogRecord {
   t: string

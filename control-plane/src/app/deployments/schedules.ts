@@ -130,7 +130,7 @@ async function settleDue(ctx: Context, c: Change, due: StoredSchedule): Promise<
 
 async function serverFacts(ctx: Context, c: Change, server: Server) {
   const agent = await findServerAgent(c.db, server.id)
-  const isThere = hasSession(ctx, agent) || inStartGrace(ctx)
+  const isThere = hasSession(agent) || inStartGrace(ctx)
   return {
     name: server.name,
     isJoined: agent !== undefined,

@@ -206,7 +206,7 @@ function explainWaiting(
     const message = 'The attempt before it is being stopped on the server.'
     return { ...base, code: 'environment', message }
   }
-  if (hasSession(ctx, agent)) {
+  if (hasSession(agent)) {
     if (server.paused) return { ...base, code: 'server', message: describePause(task, server) }
     if (position !== undefined) {
       const message = `${server.name} is busy: place ${position} in line.`

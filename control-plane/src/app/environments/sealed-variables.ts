@@ -63,11 +63,11 @@ export const inLevel = (project: Owner, level: ProjectLevel): Keeping => ({
 async function fingerprintKey(ctx: Context, c: Change, organizationId: number): Promise<Buffer> {
   const place = fingerprintPlace(organizationId)
   const found = await findOrganizationKey(c.db, organizationId, 'fingerprint')
-  if (found) return Buffer.from(ctx.secretStore.open('variable', place, found.wrapped))
+  if (found) return Buffer.from(await ctx.secretStore.open('variable', place, found.wrapped))
   const wrapped = ctx.secretStore.seal('variable', place, randomBytes(SECRET_STORE.kekBytes))
   const made = { organizationId, purpose: 'fingerprint', wrapped, createdAt: c.now } as const
   const kept = await insertOrganizationKey(c.db, made) // the other row, if two requests created it concurrently
-  return Buffer.from(ctx.secretStore.open('variable', place, kept.wrapped))
+  return Buffer.from(await ctx.secretStore.open('variable', place, kept.wrapped))
 }
 
 /** Encrypts and fingerprints. */

@@ -36,11 +36,12 @@ export async function readValuesForDispatch(
   project: Project,
   environment: Environment,
 ): Promise<Sensitive<DispatchValues>> {
+  const { deployKeySealed } = project
   return new Sensitive({
-    deployKey: ctx.secretStore.open('deploy-key', deployKeyPlace(project), project.deployKeySealed),
+    deployKey: await ctx.secretStore.open('deploy-key', deployKeyPlace(project), deployKeySealed),
     variables: await readVariables(ctx, project, environment),
     registries: environment.fromFork ? [] : await readRegistries(ctx, project),
-    basicAuth: readAuth(ctx, project, environment),
+    basicAuth: await readAuth(ctx, project, environment),
   })
 }
 
@@ -56,14 +57,16 @@ async function readVariables(
     forks: true,
   }))
   const levels = await listSealedProjectVariables(ctx.db, project.id)
-  return [...effectiveVariables([...own, ...levels], environment).values()].map(({ row }) => {
+  const values: DispatchValues['variables'] = []
+  for (const { row } of effectiveVariables([...own, ...levels], environment).values()) {
     const { key, level, sealed } = row
     const place =
       level === 'environment'
         ? variablePlace(environment, key)
         : projectVariablePlace(project, level, key)
-    return { key, value: ctx.secretStore.open('variable', place, sealed) }
-  })
+    values.push({ key, value: await ctx.secretStore.open('variable', place, sealed) })
+  }
+  return values
 }
 
 async function readRegistries(
@@ -72,20 +75,26 @@ async function readRegistries(
 ): Promise<DispatchValues['registries']> {
   const { id: projectId, organizationId } = project
   const owner = { organizationId, projectId }
-  return inEffect(await listSealedRegistries(ctx.db, owner), owner).map((row) => ({
-    host: row.host,
-    username: row.username,
-    password: ctx.secretStore.open('registry', registryPlace(row), row.sealed),
-  }))
+  const values: DispatchValues['registries'] = []
+  for (const row of inEffect(await listSealedRegistries(ctx.db, owner), owner)) {
+    const { host, username, sealed } = row
+    const password = await ctx.secretStore.open('registry', registryPlace(row), sealed)
+    values.push({ host, username, password })
+  }
+  return values
 }
 
-function readAuth(ctx: Context, project: Project, environment: Environment): AuthValue | undefined {
+async function readAuth(
+  ctx: Context,
+  project: Project,
+  environment: Environment,
+): Promise<AuthValue | undefined> {
   const { username, from } = effectiveAuth(environment, project)
   const sealed = from === 'project' ? project.basicAuthHash : environment.basicAuthHash
   if (username === null || from === null || sealed === null) return undefined
   const place =
     from === 'project' ? authPlace('projects', project) : authPlace('environments', environment)
-  const hash = ctx.secretStore.open('basic-auth', place, sealed)
+  const hash = await ctx.secretStore.open('basic-auth', place, sealed)
   return { username, bcryptHash: Buffer.from(hash).toString() }
 }
 
@@ -105,9 +114,13 @@ export async function readStorageForDispatch(
   if (!row) return undefined
   const { secretStore } = ctx
   const values = {
-    secretAccessKey: secretStore.open('backup-storage', storageSecretPlace(row), row.secretSealed),
+    secretAccessKey: await secretStore.open(
+      'backup-storage',
+      storageSecretPlace(row),
+      row.secretSealed,
+    ),
     identity: opens
-      ? secretStore.open('backup-storage', storageIdentityPlace(row), row.identitySealed)
+      ? await secretStore.open('backup-storage', storageIdentityPlace(row), row.identitySealed)
       : new Uint8Array(),
   }
   return { row, values: new Sensitive(values) }
@@ -135,7 +148,7 @@ export async function readEdgeForDispatch(
     if (!projects.has(projectId)) projects.set(projectId, await findProject(ctx.db, projectId))
     const project = projects.get(projectId)
     if (!project) continue
-    const basicAuth = readAuth(ctx, project, environment)
+    const basicAuth = await readAuth(ctx, project, environment)
     values.push({ environmentId: id, revision: edgeRevision, basicAuth })
   }
   return new Sensitive(values)

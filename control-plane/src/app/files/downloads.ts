@@ -1,13 +1,23 @@
-// Downloads for browsers, by ticket. A ticket is issued after every check that can refuse, so that a refusal appears as
-// a sentence on the page and not as a file. Using the ticket checks access again.
+// Downloads for browsers, by ticket: it says which user may fetch what, once, for a minute, at any control plane. A
+// ticket is issued after every check that can refuse, so that a refusal appears as a sentence on the page and not as a
+// file. Using the ticket checks access again.
+import { randomBytes } from 'node:crypto'
 import type { Context } from '../../context.ts'
 import type { Caller } from '../../domain/core/access.ts'
-import type { Download } from '../../identity/download-tickets.ts'
+import { hashToken } from '../../identity/tokens.ts'
+import { DOWNLOADS } from '../../limits/browser.ts'
+import { insertCode, takeCode } from '../../store/core/one-use-codes.ts'
 import { missing } from '../core/access.ts'
+import { change } from '../core/transaction.ts'
 import { type LogView, openTaskLog } from '../deployments/logs.ts'
 import { type LogSelection, readLogPage, writeLogText } from '../deployments/runtime-logs.ts'
 import { recordServiceLogsRead } from '../deployments/service-logs.ts'
 import { openArtifactContent } from './artifacts.ts'
+
+export type Download =
+  | { kind: 'log'; taskId: number; isShown: boolean }
+  | { kind: 'artifact'; artifactId: number }
+  | { kind: 'runtime_log'; environmentId: number; selection: LogSelection }
 
 export interface TicketView {
   /** Path on this installation. */
@@ -15,8 +25,20 @@ export interface TicketView {
   expiresAt: number
 }
 
-function giveTicket(ctx: Context, caller: Caller, download: Download): TicketView {
-  const { ticket, expiresAt } = ctx.tickets.give(caller.userId, download)
+async function giveTicket(ctx: Context, caller: Caller, download: Download): Promise<TicketView> {
+  const ticket = randomBytes(32).toString('base64url')
+  const { ticketMs, ticketsPerUser } = DOWNLOADS
+  const expiresAt = await change(ctx, async ({ db, now }) => {
+    const code = {
+      hash: hashToken(ticket),
+      kind: 'download' as const,
+      holder: String(caller.userId),
+      body: JSON.stringify(download),
+      expiresAt: now + ticketMs,
+    }
+    await insertCode(db, code, { perHolder: ticketsPerUser, now })
+    return code.expiresAt
+  })
   return { path: `/downloads/${ticket}`, expiresAt }
 }
 
@@ -54,11 +76,20 @@ export async function giveRuntimeLogTicket(
   return giveTicket(ctx, caller, { kind: 'runtime_log', environmentId, selection })
 }
 
-export function takeTicket(ctx: Context, caller: Caller, ticket: string): Download {
-  const download = ctx.tickets.take(ticket, caller.userId)
-  if (!download) throw missing()
-  return download
+export async function takeTicket(ctx: Context, caller: Caller, ticket: string): Promise<Download> {
+  const asked = {
+    kind: 'download',
+    holder: String(caller.userId),
+    hash: hashToken(ticket),
+  } as const
+  const found = await change(ctx, ({ db, now }) => takeCode(db, { ...asked, now }))
+  if (found === undefined) throw missing()
+  return JSON.parse(found, toDate) as Download
 }
+
+/** JSON has no dates; these are the only two of a selection. */
+const toDate = (key: string, value: unknown): unknown =>
+  (key === 'since' || key === 'until') && typeof value === 'string' ? new Date(value) : value
 
 interface LogDownload {
   name: string

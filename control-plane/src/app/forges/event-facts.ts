@@ -137,7 +137,7 @@ export async function readRedeployment(
     watchedChanged: patterns.length === 0 || isWatchedChanged(patterns, environment, news),
     serverName: server?.name ?? 'its server',
     serverJoined: agent !== undefined,
-    serverOnline: hasSession(ctx, agent) || inStartGrace(ctx),
+    serverOnline: hasSession(agent) || inStartGrace(ctx),
     leftBehind: isLeftBehind(environment.pinnedFrom, news.sha),
     queuedTaskId: queued?.id ?? null,
     runningTaskId: running?.id ?? null,

@@ -40,7 +40,7 @@ function readKnown(ctx: Context, project: Project, host: string) {
 
 /** Reads the forge's present keys over the network. */
 async function look(ctx: Context, caller: Caller, project: Project): Promise<ForgeHostKeyView> {
-  ctx.quotas.narrow.repositoryChecks.take(`user ${caller.userId}`)
+  await ctx.quotas.narrow.repositoryChecks.take(`user ${caller.userId}`)
   const scan = await ctx.outbound.git.scanHostKeys(project.repoUrl)
   const known = readKnown(ctx, project, scan.host ?? '')
   return { host: scan.host, ...known, offered: scan.offered, error: scan.error }

@@ -28,17 +28,17 @@ export async function openProjectForge(
   ctx: Context,
   project: Project,
 ): Promise<ForgeClient | undefined> {
-  const own = openWithOwnToken(ctx, project)
+  const own = await openWithOwnToken(ctx, project)
   if (own || project.forgeConnectionId === null) return own
   const connection = await findConnection(ctx.db, project.forgeConnectionId)
   return connection && openConnected(ctx, connection, project.repoUrl)
 }
 
-function openWithOwnToken(ctx: Context, project: Project): ForgeClient | undefined {
+async function openWithOwnToken(ctx: Context, project: Project): Promise<ForgeClient | undefined> {
   if (project.hostTokenSealed === null) return undefined
   let token: Sensitive<string>
   try {
-    const plain = ctx.secretStore.open(
+    const plain = await ctx.secretStore.open(
       'host-token',
       forgeTokenPlace(project),
       project.hostTokenSealed,

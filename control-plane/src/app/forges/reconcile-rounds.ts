@@ -70,7 +70,10 @@ async function runDueRounds(ctx: Context): Promise<void> {
   )
 }
 
-/** Runs `work` at each tick and wake-up, never concurrently; a wake-up during a run causes one more run. */
+/**
+ * Runs `work` at each tick and wake-up, never concurrently; a wake-up during a run causes one more run. Of several
+ * replicas, one does.
+ */
 function startBeat(ctx: Context, topic: string, what: string, work: () => Promise<void>) {
   let running: Promise<void> | undefined
   let again = false
@@ -80,7 +83,7 @@ function startBeat(ctx: Context, topic: string, what: string, work: () => Promis
       again = true
       return
     }
-    if (stopped) return
+    if (stopped || !ctx.replicas.holds('rounds')) return
     again = false
     running = work()
       .catch((error: unknown) => ctx.log.error({ err: error }, what))
@@ -101,7 +104,10 @@ function startBeat(ctx: Context, topic: string, what: string, work: () => Promis
 
 export async function startRounds(ctx: Context): Promise<() => Promise<void>> {
   const { afterStartMs } = RECONCILE
-  await spreadRounds(ctx.db, ctx.clock.now() + afterStartMs, afterStartMs)
+  const others = (await ctx.replicas.listLive()).filter(({ id }) => id !== ctx.replicaId)
+  if (others.length === 0) {
+    await spreadRounds(ctx.db, ctx.clock.now() + afterStartMs, afterStartMs)
+  }
   const stops = [
     startBeat(ctx, ROUNDS_TOPIC, 'due rounds could not be read', () => runDueRounds(ctx)),
     startBeat(ctx, COMMIT_STATUSES_TOPIC, 'reports could not be read', () =>

@@ -86,7 +86,7 @@ async function readKnown(ctx: Context, projectId: number): Promise<Known> {
   const newest = environments.map((e) => e.lastTaskId).filter((id) => id !== null)
   const online = new Set<number>()
   for (const serverId of new Set(environments.map((e) => e.serverId))) {
-    if (hasSession(ctx, await findServerAgent(db, serverId))) online.add(serverId)
+    if (hasSession(await findServerAgent(db, serverId))) online.add(serverId)
   }
   const numbers = environments.map((e) => e.pullRequestNumber).filter((number) => number !== null)
   const records = await listPullRequestsByNumber(db, projectId, numbers)

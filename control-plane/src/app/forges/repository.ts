@@ -21,8 +21,9 @@ export function trustedLines(ctx: Context, project: Project): string[] {
   return project.trustedHostKey.startsWith(`${host} `) ? [project.trustedHostKey] : []
 }
 
-function lookRequest(ctx: Context, project: Project): LookRequest {
-  const key = ctx.secretStore.open('deploy-key', deployKeyPlace(project), project.deployKeySealed)
+async function lookRequest(ctx: Context, project: Project): Promise<LookRequest> {
+  const place = deployKeyPlace(project)
+  const key = await ctx.secretStore.open('deploy-key', place, project.deployKeySealed)
   return {
     projectId: project.id,
     url: project.repoUrl,
@@ -33,21 +34,25 @@ function lookRequest(ctx: Context, project: Project): LookRequest {
 }
 
 /** Uses the network, so never call it inside a transaction. */
-export const lookAtRepository = (ctx: Context, project: Project): Promise<Look> =>
-  ctx.outbound.git.lookAtRepository(lookRequest(ctx, project))
+export const lookAtRepository = async (ctx: Context, project: Project): Promise<Look> =>
+  ctx.outbound.git.lookAtRepository(await lookRequest(ctx, project))
 
 /** Lists the newest commits of a ref. Uses the network, so never call it inside a transaction. */
-export const listCommits = (ctx: Context, project: Project, ref: string) =>
-  ctx.outbound.git.listCommits({ ...lookRequest(ctx, project), ref, most: LOOKS.commits })
+export const listCommits = async (ctx: Context, project: Project, ref: string) =>
+  ctx.outbound.git.listCommits({ ...(await lookRequest(ctx, project)), ref, most: LOOKS.commits })
 
 /** The same with authors and subjects, for a user who chooses one. */
-export const readHistory = (ctx: Context, project: Project, ref: string) =>
-  ctx.outbound.git.readHistory({ ...lookRequest(ctx, project), ref, most: LOOKS.offeredCommits })
+export const readHistory = async (ctx: Context, project: Project, ref: string) =>
+  ctx.outbound.git.readHistory({
+    ...(await lookRequest(ctx, project)),
+    ref,
+    most: LOOKS.offeredCommits,
+  })
 
 /** Which files differ between two commits. Uses the network. */
-export const compareCommits = (ctx: Context, project: Project, base: string, head: string) =>
+export const compareCommits = async (ctx: Context, project: Project, base: string, head: string) =>
   ctx.outbound.git.compareTrees({
-    ...lookRequest(ctx, project),
+    ...(await lookRequest(ctx, project)),
     base,
     head,
     most: LOOKS.shownFiles,
@@ -127,7 +132,8 @@ export async function checkRepository(
 }
 
 async function readFileAt(ctx: Context, project: Project, sha: string) {
-  const read = await ctx.outbound.git.readServiceFile({ ...lookRequest(ctx, project), sha })
+  const request = await lookRequest(ctx, project)
+  const read = await ctx.outbound.git.readServiceFile({ ...request, sha })
   if (!read.ok) return read
   if (!read.content) {
     return { ok: true as const, serviceFile: { found: false, recipes: [], problems: [] } }

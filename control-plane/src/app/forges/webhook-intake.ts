@@ -60,7 +60,7 @@ async function verify(ctx: Context, given: IncomingDelivery): Promise<Verified |
   const { projectId, headers, body, isForm, address } = given
   const provider = detectProvider(headers)
   const project = await findProject(ctx.db, projectId ?? 0)
-  const secrets = project ? readWebhookSecrets(ctx, project) : openDecoy(ctx)
+  const secrets = await (project ? readWebhookSecrets(ctx, project) : openDecoy(ctx))
   const signed = { provider, headers, body, isForm, now: ctx.clock.now() }
   const found = verifySignature(signed, secrets)
   if (found && project) return { signedWith: found, currentSealed: project.webhookSecretSealed }
@@ -77,10 +77,11 @@ const decoys = new WeakMap<Context, string>()
 const DECOY = { table: 'projects', column: 'webhook_secret_sealed', organizationId: 0, rowId: 0 }
 
 /** A random secret that costs as much work as a real project's. */
-function openDecoy(ctx: Context): HookSecrets {
+async function openDecoy(ctx: Context): Promise<HookSecrets> {
   const secret = `whsec_${randomBytes(32).toString('base64')}`
   const sealed =
     decoys.get(ctx) ?? ctx.secretStore.seal('webhook-secret', DECOY, Buffer.from(secret))
   decoys.set(ctx, sealed)
-  return { current: Buffer.from(ctx.secretStore.open('webhook-secret', DECOY, sealed)).toString() }
+  const plain = await ctx.secretStore.open('webhook-secret', DECOY, sealed)
+  return { current: Buffer.from(plain).toString() }
 }

@@ -51,24 +51,20 @@ export const webhookSecretPlace = (
 })
 
 /** Newest first, so that a delivery that matches two counts for the newest. */
-export function readWebhookSecrets(ctx: Context, project: Row): WebhookSecrets {
-  const read = (kind: SignedWith, sealed: string | null) =>
-    sealed === null
-      ? {}
-      : {
-          [kind]: Buffer.from(
-            ctx.secretStore.open('webhook-secret', webhookSecretPlace(project, kind), sealed),
-          ),
-        }
-  const accepted = (project.previousAcceptedUntil ?? 0) > ctx.clock.now()
-  const found: Partial<Record<SignedWith, Buffer>> = {
-    ...read('current', project.webhookSecretSealed),
-    ...read('previous', accepted ? project.previousWebhookSecretSealed : null),
-    ...read('legacy', project.legacyWebhookSecretSealed),
+export async function readWebhookSecrets(ctx: Context, project: Row): Promise<WebhookSecrets> {
+  const found: Partial<Record<SignedWith, string>> = {}
+  const read = async (kind: SignedWith, sealed: string | null): Promise<void> => {
+    if (sealed === null) return
+    const place = webhookSecretPlace(project, kind)
+    found[kind] = Buffer.from(
+      await ctx.secretStore.open('webhook-secret', place, sealed),
+    ).toString()
   }
-  return Object.fromEntries(
-    Object.entries(found).map(([kind, secret]) => [kind, secret.toString('utf8')]),
-  )
+  const accepted = (project.previousAcceptedUntil ?? 0) > ctx.clock.now()
+  await read('current', project.webhookSecretSealed)
+  await read('previous', accepted ? project.previousWebhookSecretSealed : null)
+  await read('legacy', project.legacyWebhookSecretSealed)
+  return found
 }
 
 /** Which secret verified a delivery, and which one was current then. */
@@ -140,7 +136,7 @@ export async function regenerateWebhookSecret(
   return change(ctx, async (c) => {
     const project = await lockProject(c.db, projectId)
     if (!project) throw new AppError('not_found', 'It was just removed.')
-    const former = readWebhookSecrets(ctx, project).current
+    const former = (await readWebhookSecrets(ctx, project)).current
     const secret = await giveWebhookSecret(ctx, c, project)
     const until = former === undefined ? null : c.now + WEBHOOK_SECRETS.previousMs
     if (former !== undefined) {

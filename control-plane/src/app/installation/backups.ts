@@ -23,12 +23,20 @@ const BY = { type: 'system', name: 'backups' } as const
 
 /** Returns what stops it: a backup in progress is given up and leaves nothing. */
 export async function startBackups(ctx: Context): Promise<() => Promise<void>> {
-  await deleteUnfinishedBackupRuns(ctx.db)
+  let isOurs = ctx.replicas.isAlone
+  if (isOurs) await deleteUnfinishedBackupRuns(ctx.db)
   if (ctx.config.backup.schedule === undefined) return async () => {}
   const stop = new AbortController()
+  async function look(): Promise<void> {
+    const wasOurs = isOurs
+    isOurs = ctx.replicas.holds('backups')
+    if (!isOurs) return
+    if (!wasOurs) await deleteUnfinishedBackupRuns(ctx.db) // of a control plane that had this duty and died
+    await backUpIfDue(ctx, stop.signal)
+  }
   let running: Promise<void> | undefined
   const timer = setInterval(() => {
-    running ??= backUpIfDue(ctx, stop.signal)
+    running ??= look()
       .catch((error: unknown) => ctx.log.error({ err: error }, 'backups could not be checked'))
       .finally(() => {
         running = undefined

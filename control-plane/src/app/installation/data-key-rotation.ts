@@ -48,20 +48,20 @@ export async function rotateDataKey(
     })
     return row
   })
-  openDataKey(ctx.secretStore, made)
+  await openDataKey(ctx.secretStore, made)
   return made
 }
 
 /** Undefined if the value cannot be read: it is a token for a forge that the project has left, and is useless. */
-function sealAgain(
+async function sealAgain(
   ctx: Context,
   kind: EncryptedColumn,
   row: SealedRow,
   organizationId: number | null,
-): string | undefined {
+): Promise<string | undefined> {
   const place = kind.placeOf(row, organizationId ?? 0)
   try {
-    const plain = ctx.secretStore.open(kind.label, place, row.sealed)
+    const plain = await ctx.secretStore.open(kind.label, place, row.sealed)
     const sealed = ctx.secretStore.seal(kind.label, place, plain)
     plain.fill(0)
     return sealed
@@ -78,7 +78,7 @@ async function rewriteSome(ctx: Context, key: DataKey): Promise<boolean> {
     await change(ctx, async (c) => {
       const rows = await listSealedByOthers(c.db, kind, key, SECRET_STORE.rewrittenAtOnce)
       for (const row of rows) {
-        const sealed = sealAgain(ctx, kind, row, key.organizationId)
+        const sealed = await sealAgain(ctx, kind, row, key.organizationId)
         if (sealed === undefined) continue
         isDone = false
         await replaceSealed(c.db, kind, row, sealed)

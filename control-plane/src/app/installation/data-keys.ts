@@ -3,12 +3,15 @@
 // kill the next start continues. data-key-rotation.ts replaces a data key.
 import { createSecretKey, randomBytes } from 'node:crypto'
 import type { Context } from '../../context.ts'
-import type { Place, SecretStore } from '../../keys/secret-store.ts'
+import { type Place, SecretStore } from '../../keys/secret-store.ts'
 import { SECRET_STORE } from '../../limits/keys.ts'
+import { KEY_REFRESH } from '../../limits/sharing.ts'
 import type { Db } from '../../store/engine/db.ts'
 import {
+  findDataKeyRow,
   insertOrganizationKey,
   listDataKeys,
+  listDataKeysSince,
   listOrganizationIds,
   type OrganizationKey,
   updateWrapped,
@@ -22,9 +25,10 @@ const placeOf = (organizationId: number | null): Place => ({
 })
 
 /** Puts the key into use; its row must be committed. */
-export function openDataKey(secretStore: SecretStore, row: OrganizationKey): void {
+export async function openDataKey(secretStore: SecretStore, row: OrganizationKey): Promise<void> {
   const { id, organizationId } = row
-  const bytes = Buffer.from(secretStore.open('data-key', placeOf(organizationId), row.wrapped))
+  const place = placeOf(organizationId)
+  const bytes = Buffer.from(await secretStore.open('data-key', place, row.wrapped))
   const key = createSecretKey(bytes)
   bytes.fill(0)
   secretStore.addDataKey({ id, organizationId, key }, { retired: row.retiredAt !== null })
@@ -46,10 +50,10 @@ export async function makeDataKey(
 /** At start, opens every key and creates missing ones. Returns how many were rewrapped with a newer KEK. */
 export async function openDataKeys(db: Db, secretStore: SecretStore, now: number): Promise<number> {
   const wrappedAgain = await rotateKek(db, secretStore)
-  for (const row of await listDataKeys(db)) openDataKey(secretStore, row)
+  for (const row of await listDataKeys(db)) await openDataKey(secretStore, row)
   for (const organizationId of [null, ...(await listOrganizationIds(db))]) {
     if (secretStore.findDataKey(organizationId)) continue
-    openDataKey(secretStore, await makeDataKey(db, secretStore, organizationId, now))
+    await openDataKey(secretStore, await makeDataKey(db, secretStore, organizationId, now))
   }
   return wrappedAgain
 }
@@ -60,7 +64,7 @@ async function rotateKek(db: Db, secretStore: SecretStore): Promise<number> {
   for (const row of await listDataKeys(db)) {
     if (secretStore.isWrappedNow(row.wrapped)) continue
     const place = placeOf(row.organizationId)
-    const bytes = secretStore.open('data-key', place, row.wrapped)
+    const bytes = await secretStore.open('data-key', place, row.wrapped)
     await updateWrapped(db, row, secretStore.wrap(place, bytes))
     bytes.fill(0)
     count += 1
@@ -68,9 +72,50 @@ async function rotateKek(db: Db, secretStore: SecretStore): Promise<number> {
   return count
 }
 
+/** The key files that wrapped them; several while one is being replaced. */
+export async function listKekIds(db: Db): Promise<string[]> {
+  const rows = await listDataKeys(db)
+  return [...new Set(rows.map(({ wrapped }) => SecretStore.kekOf(wrapped)))]
+}
+
 /** Call this before encrypting the first value of an organization. */
 export async function ensureDataKey(ctx: Context, organizationId: number): Promise<void> {
   const { secretStore, db, clock } = ctx
   if (secretStore.findDataKey(organizationId)) return
-  openDataKey(secretStore, await makeDataKey(db, secretStore, organizationId, clock.now()))
+  await openDataKey(secretStore, await makeDataKey(db, secretStore, organizationId, clock.now()))
+}
+
+/**
+ * Keeps up with the keys that other control planes make. A value's own key is found when the value is read; the rest is
+ * found in the background, long before a retired key is deleted. Returns the function that stops it.
+ */
+export function shareDataKeys({ db, secretStore, log, clock }: SharingParts): () => Promise<void> {
+  secretStore.findMissingWith(async (id) => {
+    const row = await findDataKeyRow(db, id)
+    if (row) await openDataKey(secretStore, row)
+  })
+  let running = Promise.resolve()
+  const timer = setInterval(() => {
+    running = openNewDataKeys({ db, secretStore, clock }).catch((error: unknown) =>
+      log.warn({ err: error }, 'data keys of other control planes could not be read'),
+    )
+  }, KEY_REFRESH.everyMs)
+  timer.unref()
+  return async () => {
+    clearInterval(timer)
+    await running
+  }
+}
+
+type SharingParts = Pick<Context, 'db' | 'secretStore' | 'log' | 'clock'>
+
+export async function openNewDataKeys({
+  db,
+  secretStore,
+  clock,
+}: Pick<Context, 'db' | 'secretStore' | 'clock'>): Promise<void> {
+  // a retired key is deleted no earlier than this after its successor was made
+  for (const row of await listDataKeysSince(db, clock.now() - SECRET_STORE.retiredKeptMs)) {
+    if (!secretStore.knowsDataKey(row.id)) await openDataKey(secretStore, row)
+  }
 }

@@ -9,14 +9,14 @@ import { hashPassword } from '../../identity/passwords.ts'
 import { hashToken, makeToken } from '../../identity/tokens.ts'
 import { createAuthority } from '../../keys/authority.ts'
 import type { SecretStore } from '../../keys/secret-store.ts'
+import { deleteCodes, insertCode, takeCode } from '../../store/core/one-use-codes.ts'
 import type { Db } from '../../store/engine/db.ts'
 import {
-  consumeSetupToken,
   findInstallation,
   type Installation,
   insertInstallation,
+  markSetupDone,
   updateCookieSecret,
-  updateSetupToken,
 } from '../../store/installation/installation.ts'
 import { insertPassword } from '../../store/people/accounts.ts'
 import {
@@ -26,6 +26,7 @@ import {
   insertUser,
 } from '../../store/people/people.ts'
 import { auditPerson, type Subject } from '../core/audit.ts'
+import type { Change } from '../core/change.ts'
 import { change } from '../core/transaction.ts'
 import { toSlug } from '../people/organizations.ts'
 
@@ -36,6 +37,8 @@ export const CA_PLACE = {
   rowId: 1,
 }
 const SETUP_TOKEN_MS = 365 * 86_400_000
+const SETUP_TOKENS = 100 // of control planes that started since the only one did
+const CONSOLE = 'console'
 const SETUP_SCOPES: Scope[] = ['read', 'deploy', 'write', 'ssh', 'admin']
 
 /** Finds the installation's row or creates it, with its own certificate authority. */
@@ -59,7 +62,7 @@ export async function openInstallation(
   }
   if (!installation) throw new Error('the installation row could not be made')
   const caKeyPem = Buffer.from(
-    secretStore.open('ca', CA_PLACE, installation.caKeySealed),
+    await secretStore.open('ca', CA_PLACE, installation.caKeySealed),
   ).toString()
   return { installation, caKeyPem }
 }
@@ -72,16 +75,37 @@ export async function openCookieSecret(db: Db, secretStore: SecretStore): Promis
   await updateCookieSecret(db, secretStore.seal('cookie', COOKIE_PLACE, Buffer.from(fresh)))
   const sealed = (await findInstallation(db))?.cookieSecretSealed
   if (!sealed) throw new Error('the secret of cookies could not be made')
-  return Buffer.from(secretStore.open('cookie', COOKIE_PLACE, sealed)).toString()
+  return Buffer.from(await secretStore.open('cookie', COOKIE_PLACE, sealed)).toString()
 }
 
-/** A new one-time token until one was used: each start prints a new one and invalidates the former. */
-export async function renewSetupToken(db: Db): Promise<string | undefined> {
-  const installation = await findInstallation(db)
-  if (!installation || installation.setupDoneAt !== null) return undefined
+/**
+ * A new one-time token until one was used. The start of the only control plane invalidates the former ones; several
+ * that start together each print one that works.
+ */
+export async function renewSetupToken(ctx: Context): Promise<string | undefined> {
+  if (await isSetupDone(ctx.db)) return undefined
   const token = makeToken('berth_setup_')
-  await updateSetupToken(db, hashToken(token))
+  const isOnly = (await ctx.replicas.listLive()).every(({ id }) => id === ctx.replicaId)
+  await change(ctx, async ({ db, now }) => {
+    if (isOnly) await deleteCodes(db, 'setup')
+    const code = {
+      hash: hashToken(token),
+      kind: 'setup' as const,
+      holder: CONSOLE,
+      body: '',
+      expiresAt: now + SETUP_TOKEN_MS,
+    }
+    await insertCode(db, code, { perHolder: SETUP_TOKENS, now })
+  })
   return token
+}
+
+/** Returns true for exactly one caller. */
+async function useSetupToken({ db, now }: Change, token: string): Promise<boolean> {
+  const asked = { kind: 'setup', holder: CONSOLE, hash: hashToken(token), now } as const
+  if ((await takeCode(db, asked)) === undefined || !(await markSetupDone(db, now))) return false
+  await deleteCodes(db, 'setup')
+  return true
 }
 
 export const isSetupDone = async (db: Db): Promise<boolean> =>
@@ -115,7 +139,7 @@ export async function completeSetup(
   const hash = asked.password === undefined ? undefined : await hashPassword(asked.password)
   return change(ctx, async (c) => {
     const { db, now } = c
-    if (!(await consumeSetupToken(db, hashToken(asked.token), now))) {
+    if (!(await useSetupToken(c, asked.token))) {
       throw new AppError(
         'setup_token_invalid',
         'The set-up token is not the one printed at the last start of the control plane.',

@@ -323,7 +323,7 @@ export async function rotateSecret(
   const view = await change(ctx, async (c) => {
     const channel = await lockChannel(c.db, id)
     if (!channel) throw missing()
-    const [former] = openSecrets(ctx, channel)
+    const [former] = await openSecrets(ctx, channel)
     await updateChannel(c.db, id, {
       secretSealed: sealForChannel(ctx, channel, 'secret', secret),
       previousSecretSealed: former ? sealForChannel(ctx, channel, 'previous', former) : null,

@@ -66,13 +66,14 @@ async function sendRequest(
   const body = Buffer.from(JSON.stringify(requestBody(kind, notice, message, ctx.baseUrl)))
   const host = channel.target ?? 'The receiver'
   try {
-    const url = openUrl(ctx, channel)
+    const url = await openUrl(ctx, channel)
     const signed = { messageId, now: ctx.clock.now(), body }
+    const secrets = kind === 'webhook' ? await openSecrets(ctx, channel) : []
     const received = await ctx.outbound.request({
       method: 'POST',
       url,
       body,
-      headers: kind === 'webhook' ? signedHeaders(openSecrets(ctx, channel), signed) : {},
+      headers: kind === 'webhook' ? signedHeaders(secrets, signed) : {},
       timeoutMs: NOTICES.requestMs,
       firstBytes: NOTICES.answerBytes,
     })

@@ -29,23 +29,30 @@ export const sealForChannel = (
   value: string,
 ): string => ctx.secretStore.seal('channel', channelPlace(channel, which), Buffer.from(value))
 
-const open = (ctx: Context, channel: ChannelRef, which: ChannelSecret, sealed: string): string =>
-  Buffer.from(ctx.secretStore.open('channel', channelPlace(channel, which), sealed)).toString()
+async function open(
+  ctx: Context,
+  channel: ChannelRef,
+  which: ChannelSecret,
+  sealed: string,
+): Promise<string> {
+  const place = channelPlace(channel, which)
+  return Buffer.from(await ctx.secretStore.open('channel', place, sealed)).toString()
+}
 
-export const openUrl = (ctx: Context, channel: Channel): URL =>
-  new URL(open(ctx, channel, 'url', channel.urlSealed ?? ''))
+export const openUrl = async (ctx: Context, channel: Channel): Promise<URL> =>
+  new URL(await open(ctx, channel, 'url', channel.urlSealed ?? ''))
 
 export const makeSigningSecret = (): string =>
   `whsec_${randomBytes(NOTICES.secretBytes).toString('base64')}`
 
 /** Newest first; the former one only as long as it signs too. */
-export function openSecrets(ctx: Context, channel: Channel): string[] {
+export async function openSecrets(ctx: Context, channel: Channel): Promise<string[]> {
   const { secretSealed, previousSecretSealed, previousSecretUntil } = channel
   const isAccepted = (previousSecretUntil ?? 0) > ctx.clock.now()
   return [
-    ...(secretSealed === null ? [] : [open(ctx, channel, 'secret', secretSealed)]),
+    ...(secretSealed === null ? [] : [await open(ctx, channel, 'secret', secretSealed)]),
     ...(isAccepted && previousSecretSealed !== null
-      ? [open(ctx, channel, 'previous', previousSecretSealed)]
+      ? [await open(ctx, channel, 'previous', previousSecretSealed)]
       : []),
   ]
 }

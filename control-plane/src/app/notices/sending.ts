@@ -1,6 +1,6 @@
 // Empties the outbox of notifications: the rows of a lane (a channel; of e-mail one address) in order, several lanes
-// concurrently, with back-off over about a day. One control plane holds the database, so the lanes that are being sent
-// are known in memory: after a kill, the interrupted row is sent again at once, under the same id.
+// concurrently, with back-off over about a day. One control plane at a time has this duty, so the lanes that are being
+// sent are known in memory: after its end, the interrupted row is sent again by the next one, under the same id.
 import type { Context } from '../../context.ts'
 import type { Notice } from '../../domain/notices/notice.ts'
 import { findErrorLine } from '../../domain/notices/notice.ts'
@@ -47,12 +47,13 @@ export function startNotices(ctx: Context): () => Promise<void> {
   let again = false
 
   async function look(): Promise<void> {
+    if (!ctx.replicas.holds('notices')) return
     const due = await listDueLanes(ctx.db, ctx.clock.now(), NOTICES.lanes * 2)
     for (const lane of due) {
       const key = keyOf(lane)
       if (isStopping || lanes.size >= NOTICES.lanes) return
       if (lanes.has(key)) continue
-      const sent = sendLane(ctx, lane, () => isStopping)
+      const sent = sendLane(ctx, lane, () => isStopping || !ctx.replicas.holds('notices'))
         .catch((error: unknown) => {
           if (isStopping) return undefined
           ctx.log.error({ err: error, ...lane }, 'a notification could not be sent')

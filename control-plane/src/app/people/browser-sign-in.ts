@@ -32,11 +32,11 @@ export async function answerSignIn(
   from: From,
 ): Promise<Response> {
   const { signIns } = ctx.quotas.narrow
-  signIns.take(from.address)
+  await signIns.take(from.address)
   await admitSignIn(ctx, email)
   const answer = await askLibrary(ctx, asked, from)
   if (answer.ok) {
-    signIns.giveBack(from.address)
+    await signIns.giveBack(from.address)
     await forgetWrongPasswords(ctx, email)
   }
   return answer
@@ -45,8 +45,13 @@ export async function answerSignIn(
 const underWay = new WeakMap<Context, Set<Promise<unknown>>>()
 
 /** Returns its answer before looking anything up, so that its timing does not reveal who has an account. */
-export function beginReset(ctx: Context, email: string, asked: Request, from: From): string {
-  ctx.quotas.narrow.links.take(from.address)
+export async function beginReset(
+  ctx: Context,
+  email: string,
+  asked: Request,
+  from: From,
+): Promise<string> {
+  await ctx.quotas.narrow.links.take(from.address)
   const resets = underWay.get(ctx) ?? new Set()
   underWay.set(ctx, resets)
   if (resets.size >= PEOPLE.resetsUnderWay) {
@@ -146,7 +151,7 @@ export async function renewSession(ctx: Context, browser: Browser): Promise<stri
   return answer.headers.getSetCookie()
 }
 
-export const requestReset = (ctx: Context, email: string, browser: Browser): string =>
+export const requestReset = (ctx: Context, email: string, browser: Browser): Promise<string> =>
   beginReset(ctx, email, requestOf(ctx, '/request-password-reset', browser, { email }), browser)
 
 export async function resetPassword(
@@ -154,7 +159,7 @@ export async function resetPassword(
   asked: { token: string; password: string },
   browser: Browser,
 ): Promise<void> {
-  ctx.quotas.narrow.links.take(browser.address)
+  await ctx.quotas.narrow.links.take(browser.address)
   const body = { token: asked.token, newPassword: asked.password }
   const answer = await askLibrary(ctx, requestOf(ctx, '/reset-password', browser, body), browser)
   if (!answer.ok) throw new AppError('reset_link_invalid', STALE)

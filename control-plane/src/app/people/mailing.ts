@@ -29,7 +29,8 @@ export async function sendDueMails(ctx: Context, mailer: Mailer): Promise<number
 async function sendOne(ctx: Context, mailer: Mailer, mail: MailRow): Promise<void> {
   const { id, kind } = mail
   try {
-    const text = Buffer.from(ctx.secretStore.open('mail', mailPlace(id), mail.sealed)).toString()
+    const plain = await ctx.secretStore.open('mail', mailPlace(id), mail.sealed)
+    const text = Buffer.from(plain).toString()
     await mailer.send({
       messageId: `<mail-${id}@${ctx.installationId}>`,
       name: `${String(id).padStart(10, '0')}-${kind}`,
@@ -77,11 +78,12 @@ export function startMailing(ctx: Context, mailer: Mailer): () => Promise<void> 
         resolve()
       }
     })
+  const isOurs = () => !isStopping && ctx.replicas.holds('mail')
   async function run(): Promise<void> {
     while (!isStopping) {
       isWoken = false
       try {
-        while (!isStopping && (await sendDueMails(ctx, mailer)) === MAIL.batch);
+        while (isOurs() && (await sendDueMails(ctx, mailer)) === MAIL.batch);
       } catch (error) {
         if (!isStopping) ctx.log.error({ err: error }, 'mail could not be looked at')
       }

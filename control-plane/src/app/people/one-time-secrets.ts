@@ -89,7 +89,7 @@ export async function readSecret(
   id: string,
 ): Promise<OneTimeSecret & { expiresAt: number }> {
   const { sealed, expiresAt } = await loadSecret(ctx, caller, id)
-  const plain = Buffer.from(ctx.secretStore.open('one-time', secretPlace(id), sealed))
+  const plain = Buffer.from(await ctx.secretStore.open('one-time', secretPlace(id), sealed))
   return { ...(JSON.parse(plain.toString()) as OneTimeSecret), expiresAt }
 }
 

@@ -1,40 +1,28 @@
 // The names of a project's environments, and what the last look at each found: where it leads, and its certificate.
-// Looks happen on request, outside any transaction. Their results are kept in memory: after a restart a name counts as
-// not checked.
+// Looks happen on request, outside any transaction; the newest results are kept.
 import type { Context } from '../../context.ts'
 import type { Caller } from '../../domain/core/access.ts'
 import { type DomainState, judgeDomain } from '../../domain/environments/domain-check.ts'
 import { DOMAIN_CHECKS } from '../../limits/forges.ts'
+import {
+  type DomainCheck,
+  listDomainChecks,
+  saveDomainChecks,
+} from '../../store/environments/domain-checks.ts'
 import { listProjectHosts } from '../../store/environments/hostnames.ts'
 import { listProjectServers, type Project } from '../../store/projects/projects.ts'
 import { loadProject } from '../core/access.ts'
+import { change } from '../core/transaction.ts'
 
 export interface DomainView {
   host: string
   /** Null for the name that stands for all pull requests. */
   environment: { id: number; identifier: string } | null
   server: { id: number; name: string }
-  check: (DomainState & { addresses: string[]; checkedAt: number }) | null
+  check: (Seen & { checkedAt: number }) | null
 }
 
-type Check = NonNullable<DomainView['check']>
-
-const results = new WeakMap<Context, Map<string, Check>>()
-
-const resultsOf = (ctx: Context): Map<string, Check> => {
-  const known = results.get(ctx) ?? new Map<string, Check>()
-  results.set(ctx, known)
-  return known
-}
-
-/** Bounded: the oldest result is dropped first. */
-function keep(ctx: Context, key: string, check: Check): void {
-  const known = resultsOf(ctx)
-  known.delete(key)
-  known.set(key, check)
-  const [oldest] = known.keys()
-  if (known.size > DOMAIN_CHECKS.kept && oldest !== undefined) known.delete(oldest)
-}
+type Seen = DomainState & { addresses: string[] }
 
 const WILDCARD = '*.'
 const keyOf = (host: string, serverId: number): string => `${host} ${serverId}`
@@ -60,12 +48,20 @@ async function listNames(ctx: Context, project: Project): Promise<Named[]> {
   return [...forAll, ...own]
 }
 
-const view = (ctx: Context, { host, environment, server }: Named): DomainView => ({
-  host,
-  environment,
-  server: { id: server.id, name: server.name },
-  check: resultsOf(ctx).get(keyOf(host, server.id)) ?? null,
-})
+async function viewAll(ctx: Context, names: readonly Named[]): Promise<DomainView[]> {
+  const hosts = [...new Set(names.map(({ host }) => host))]
+  const rows = await listDomainChecks(ctx.db, hosts)
+  const checks = new Map(rows.map((row) => [keyOf(row.host, row.serverId), row]))
+  return names.map(({ host, environment, server }) => {
+    const found = checks.get(keyOf(host, server.id))
+    return {
+      host,
+      environment,
+      server: { id: server.id, name: server.name },
+      check: found ? { ...(JSON.parse(found.result) as Seen), checkedAt: found.checkedAt } : null,
+    }
+  })
+}
 
 export async function listDomains(
   ctx: Context,
@@ -73,7 +69,7 @@ export async function listDomains(
   projectId: number,
 ): Promise<DomainView[]> {
   const project = await loadProject(ctx.db, caller, projectId, 'read')
-  return (await listNames(ctx, project)).map((name) => view(ctx, name))
+  return viewAll(ctx, await listNames(ctx, project))
 }
 
 /** Looks at every name now, a few at a time. */
@@ -83,17 +79,19 @@ export async function checkDomains(
   projectId: number,
 ): Promise<DomainView[]> {
   const project = await loadProject(ctx.db, caller, projectId, 'project:write')
-  ctx.quotas.narrow.repositoryChecks.take(`user ${caller.userId}`)
+  await ctx.quotas.narrow.repositoryChecks.take(`user ${caller.userId}`)
   const names = await listNames(ctx, project)
-  const left = [...names]
+  const left = [...new Map(names.map((name) => [keyOf(name.host, name.server.id), name])).values()]
+  const checks: DomainCheck[] = []
   const work = async (): Promise<void> => {
-    for (let name = left.shift(); name; name = left.shift()) await look(ctx, name)
+    for (let name = left.shift(); name; name = left.shift()) checks.push(await look(ctx, name))
   }
   await Promise.all(Array.from({ length: DOMAIN_CHECKS.atOnce }, work))
-  return names.map((name) => view(ctx, name))
+  await change(ctx, ({ db }) => saveDomainChecks(db, checks, DOMAIN_CHECKS.kept))
+  return viewAll(ctx, names)
 }
 
-async function look(ctx: Context, { host, server }: Named): Promise<void> {
+async function look(ctx: Context, { host, server }: Named): Promise<DomainCheck> {
   const isWildcard = host.startsWith(WILDCARD)
   // any name below the domain must lead to the server
   const asked = isWildcard ? `berth-check.${host.slice(WILDCARD.length)}` : host
@@ -108,5 +106,6 @@ async function look(ctx: Context, { host, server }: Named): Promise<void> {
     { addresses, wanted, tls },
     { host, server: server.name, now: checkedAt },
   )
-  keep(ctx, keyOf(host, server.id), { ...state, addresses, checkedAt })
+  const seen: Seen = { ...state, addresses }
+  return { host, serverId: server.id, result: JSON.stringify(seen), checkedAt }
 }

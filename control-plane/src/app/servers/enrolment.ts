@@ -12,10 +12,11 @@ import { AppError, leavingText, renewalText } from '@berth/shared'
 import type { EnrollRequest, EnrollResponse, LeaveResponse } from '@berth/shared/api'
 import type { Context } from '../../context.ts'
 import { toUtc } from '../../domain/core/utc.ts'
-import { parseJoinToken, sameHash } from '../../identity/tokens.ts'
+import { hashToken, parseJoinToken, sameHash } from '../../identity/tokens.ts'
 import { type IssuedCertificate, issueAgentCertificate } from '../../keys/authority.ts'
 import { readRequestedKey } from '../../keys/csr.ts'
 import { ENROLMENT } from '../../limits/keys.ts'
+import { insertCode, takeCode } from '../../store/core/one-use-codes.ts'
 import {
   endAgent,
   findAgent,
@@ -167,9 +168,6 @@ export async function renewAgentCertificate(
 
 // ---- renewal after expiry, for a server that was switched off: the agent signs with the old key
 
-const challenges = new WeakMap<Context, Map<string, { fingerprint: string; until: number }>>()
-const CHALLENGES = 1_000 // a flood of challenges evicts the oldest
-
 const expired = (message: string): AppError => new AppError('permission_denied', message)
 
 async function loadExpired(ctx: Context, pem: string) {
@@ -198,12 +196,13 @@ export async function challengeRenewal(
 ): Promise<{ nonce: string; expiresAt: number }> {
   const { certificate } = await loadExpired(ctx, certificatePem)
   const nonce = randomBytes(32).toString('base64url')
-  const until = ctx.clock.now() + ENROLMENT.challengeMs
-  const open = challenges.get(ctx) ?? new Map()
-  challenges.set(ctx, open)
-  if (open.size >= CHALLENGES) open.delete(open.keys().next().value as string)
-  open.set(nonce, { fingerprint: certificate.fingerprint, until })
-  return { nonce, expiresAt: until }
+  return change(ctx, async ({ db, now }) => {
+    const expiresAt = now + ENROLMENT.challengeMs
+    const holder = certificate.fingerprint
+    const code = { hash: hashToken(nonce), kind: 'renewal' as const, holder, body: '', expiresAt }
+    await insertCode(db, code, { perHolder: ENROLMENT.challenges, now })
+    return { nonce, expiresAt }
+  })
 }
 
 /** The certificate and the agent of a request that is signed over an open nonce, which is used up. */
@@ -213,16 +212,12 @@ async function loadProven(
   text: Uint8Array,
 ) {
   const loaded = await loadExpired(ctx, asked.certificate)
-  const open = challenges.get(ctx)
-  const challenge = open?.get(asked.nonce)
-  open?.delete(asked.nonce)
+  const asking = { kind: 'renewal', holder: loaded.certificate.fingerprint } as const
+  const hash = hashToken(asked.nonce)
+  const open = await change(ctx, ({ db, now }) => takeCode(db, { ...asking, hash, now }))
   const key = createPublicKey(asked.certificate)
   const signature = Buffer.from(asked.signature, 'base64url')
-  const proven =
-    challenge !== undefined &&
-    challenge.fingerprint === loaded.certificate.fingerprint &&
-    challenge.until > ctx.clock.now() &&
-    verify('sha256', text, key, signature)
+  const proven = open !== undefined && verify('sha256', text, key, signature)
   if (!proven) throw expired('The signature or the nonce does not fit.')
   return loaded
 }

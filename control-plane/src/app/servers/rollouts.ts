@@ -226,14 +226,21 @@ function emitUpdate(c: Change, { id, organizationId }: Server): void {
   emit(c, { organizationId }, 'server.updated', { server_id: id, changed: ['update'] })
 }
 
-/** Once a second, and whenever an agent reports: offers what the rules allow, and ends what is over. */
+/**
+ * Once a second, and whenever an agent reports: offers what the rules allow, and ends what is over. It waits while
+ * control planes of two versions run, because only those of the later one have the packages.
+ */
 export async function advanceRollouts(ctx: Context): Promise<void> {
-  for (const rollout of await listRunningRollouts(ctx.db)) {
-    await change(ctx, (c) => advance(ctx, c, rollout))
+  const running = await listRunningRollouts(ctx.db)
+  if (running.length === 0) return
+  const versions = new Set((await ctx.replicas.listLive()).map(({ version }) => version))
+  if (versions.size > 1) return
+  for (const rollout of running) {
+    await change(ctx, (c) => advance(c, rollout))
   }
 }
 
-async function advance(ctx: Context, c: Change, rollout: Rollout): Promise<void> {
+async function advance(c: Change, rollout: Rollout): Promise<void> {
   const updates = await listUpdates(c.db, [rollout.id])
   const ids = updates.map(({ serverId }) => serverId)
   const agents = await listServerAgents(c.db, ids)
@@ -246,7 +253,7 @@ async function advance(ctx: Context, c: Change, rollout: Rollout): Promise<void>
       state: update.state as RolloutServer['state'],
       reason: update.reason,
       offeredAt: update.offeredAt,
-      isOnline: hasSession(ctx, agent),
+      isOnline: hasSession(agent),
       isCurrent: agent?.version === rollout.version,
     }
   })

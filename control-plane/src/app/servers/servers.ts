@@ -57,9 +57,9 @@ export interface ServerView {
   sharedWith: ShareHolder[]
 }
 
-/** A session row counts only if this process wrote it. */
-export const hasSession = (ctx: Context, agent: Agent | undefined): boolean =>
-  agent !== undefined && agent.sessionId !== null && agent.replicaId === ctx.replicaId
+/** With any replica: sessions of one that died are ended when its lease is over. */
+export const hasSession = (agent: Agent | undefined): boolean =>
+  agent !== undefined && agent.sessionId !== null
 
 /** For a while after a start no server counts as offline, because agents need time to return. */
 export const inStartGrace = (ctx: Context): boolean =>
@@ -73,7 +73,7 @@ function serverStatus(
 ): ServerStatus {
   if (!agent) return lost === 'left' ? 'uninstalled' : (lost ?? 'pending')
   if (agent.lockedAt !== null) return 'duplicate_identity'
-  if (hasSession(ctx, agent)) return agent.drainingAt === null ? 'online' : 'draining'
+  if (hasSession(agent)) return agent.drainingAt === null ? 'online' : 'draining'
   return agent.connectedAt !== null && inStartGrace(ctx) ? 'unknown' : 'offline'
 }
 

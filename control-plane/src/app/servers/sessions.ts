@@ -5,8 +5,9 @@ import { AttemptState, FailureCode, GoodbyeReason, type Hello } from '@berth/sha
 import type { Context } from '../../context.ts'
 import { isAttemptState, moveAttempt } from '../../domain/deployments/attempt.ts'
 import { describeFailure } from '../../domain/deployments/failure.ts'
+import { noteTakeover } from '../../domain/servers/takeovers.ts'
 import { RECONCILE } from '../../limits/forges.ts'
-import { RESTORE } from '../../limits/installation.ts'
+import { REPLICAS, RESTORE } from '../../limits/installation.ts'
 import { ENROLMENT } from '../../limits/keys.ts'
 import {
   type Attempt,
@@ -20,20 +21,23 @@ import { hastenRoundsOfServer } from '../../store/forges/repositories.ts'
 import {
   type Agent,
   type AgentCertificate,
+  endSessions,
   endSessionsOfOthers,
   findAgent,
   findAgentCertificate,
   findGenerations,
   insertAgentCertificate,
+  listOrphanSessions,
   lockAgent,
   markCertificateSeen,
   takeSession,
+  updateTakeovers,
   updateUnderEpoch,
 } from '../../store/servers/agents.ts'
 import { findServer, type HostFacts, updateServerHost } from '../../store/servers/servers.ts'
 import { auditAgent } from '../core/audit.ts'
 import type { Change } from '../core/change.ts'
-import { change, emit, emitTask, logTopic } from '../core/transaction.ts'
+import { agentTopic, change, emit, emitTask, logTopic } from '../core/transaction.ts'
 import { endRemovalTask } from '../environments/removal.ts'
 import {
   adoptFormerAttempts,
@@ -138,15 +142,29 @@ async function judgeIdentity(
   // a lower generation than one already seen means that two copies of the disk exist
   const { seen } = await findGenerations(c.db, agent.id)
   const certificate = await findOwnCertificate(c, identity)
-  const older = certificate.generation < seen
   const wentBack =
     agent.journalId === hello.journalId && Number(hello.lastEventSeq) < agent.ackedEventSeq
-  if (!older && !wentBack) return undefined
-  const reason = older
-    ? 'An older certificate of this agent connected: two copies of its disk exist. Make a new join token.'
-    : 'The journal of this agent went back in time: its disk was restored. Make a new join token.'
+  const reason =
+    certificate.generation < seen
+      ? 'An older certificate of this agent connected: two copies of its disk exist. Make a new join token.'
+      : wentBack
+        ? 'The journal of this agent went back in time: its disk was restored. Make a new join token.'
+        : (await pushesOut(c, agent, hello.instanceId))
+          ? 'Two copies of this agent push each other out. Make a new join token.'
+          : undefined
+  if (reason === undefined) return undefined
   await lockDuplicate(c, agent, reason)
   return turnAway(GoodbyeReason.DUPLICATE_IDENTITY, reason)
+}
+
+/** Notes that the session changes hands, at whichever control plane; true if two copies do so again and again. */
+async function pushesOut(c: Change, agent: Agent, instance: string): Promise<boolean> {
+  const { id, sessionId, instanceId, takeovers } = agent
+  if (sessionId === null || (takeovers === null && instance === instanceId)) return false
+  const { stored, isDuplicate } = noteTakeover(takeovers, instance, c.now)
+  await updateTakeovers(c.db, id, stored)
+  c.notify(agentTopic(id)) // the former session may be at another control plane
+  return isDuplicate
 }
 
 /**
@@ -178,17 +196,7 @@ async function findOwnCertificate(
 async function lockDuplicate(c: Change, agent: Agent, reason: string): Promise<void> {
   await lockAgent(c.db, agent.id, reason, c.now)
   await auditAgent(c, agent.id, 'system', 'agent.lock', ['agent', agent.id], { reason })
-}
-
-export async function lockAsDuplicate(
-  ctx: Context,
-  agentId: string,
-  reason: string,
-): Promise<void> {
-  await change(ctx, async (c) => {
-    const agent = await findAgent(c.db, agentId)
-    if (agent) await lockDuplicate(c, agent, reason)
-  })
+  c.notify(agentTopic(agent.id)) // its session ends
 }
 
 /** Where the outbox continues. A new journal means a wiped disk; a hole means that our database was restored. */
@@ -344,9 +352,25 @@ async function emitServer(
   emit(c, { organizationId: server.organizationId }, 'server.updated', { id: serverId, status })
 }
 
-/** At start, ends the sessions of earlier processes. */
+/** At the start of the only control plane, ends the sessions of earlier processes. */
 export const endFormerSessions = (ctx: Context): Promise<void> =>
   endSessionsOfOthers(ctx.db, ctx.replicaId, ctx.clock.now())
+
+/** Ends the sessions that no replica has: their replica died, and the agents return to others by themselves. */
+export async function endOrphanSessions(ctx: Context): Promise<void> {
+  for (;;) {
+    const orphans = await listOrphanSessions(ctx.db, REPLICAS.sessionsTogether)
+    if (orphans.length === 0) return
+    await change(ctx, async (c) => {
+      const ended = await endSessions(c.db, orphans, c.now)
+      for (const { id, serverId } of ended) {
+        await updateReachability(c.db, id, c.now)
+        await emitServer(c, serverId, 'offline')
+      }
+    })
+    if (orphans.length < REPLICAS.sessionsTogether) return
+  }
+}
 
 export function toHostFacts(host: NonNullable<Hello['host']>): HostFacts {
   return {

@@ -13,7 +13,7 @@ import type { Context } from '../../context.ts'
 import type { Caller } from '../../domain/core/access.ts'
 import { listServerTasks } from '../../store/deployments/tasks.ts'
 import { isUniqueViolation } from '../../store/engine/database.ts'
-import { revokeServerAgents } from '../../store/servers/agents.ts'
+import { findServerAgent, revokeServerAgents } from '../../store/servers/agents.ts'
 import {
   closeServer,
   deleteUnusedJoinTokens,
@@ -80,14 +80,14 @@ export async function changeServer(
       changes: asked,
     })
     emit(c, { organizationId }, 'server.updated', { server_id: id, changed: Object.keys(asked) })
+    // if it takes tasks again, it reads the queue immediately
+    const agent = await findServerAgent(c.db, id)
+    if (agent) c.notify(agentTopic(agent.id))
   }).catch((error: unknown) => {
     if (!isUniqueViolation(error)) throw error
     throw new AppError('name_taken', `There is a server named ${asked.name} already.`)
   })
-  const view = await getServer(ctx, asReader(caller), id)
-  // if it takes tasks again, it reads the queue immediately
-  if (view.agent) ctx.notifier.notify(agentTopic(view.agent.id))
-  return view
+  return getServer(ctx, asReader(caller), id)
 }
 
 export async function deleteServer(

@@ -76,7 +76,7 @@ export async function openSshSigner(
   const authority = await getSigning(db, kind)
   const { keySealed } = authority
   if (keySealed === null) throw new Error(`the SSH ${kind} authority has no key`)
-  return { authority, signer: ctx.sshSigners.open({ ...authority, keySealed }) }
+  return { authority, signer: await ctx.sshSigners.open({ ...authority, keySealed }) }
 }
 
 /** An agent reported that it trusts these. */

@@ -46,7 +46,8 @@ function judgeDatabase({ version, unknown, pending }: Inspection): Finding {
       'Start that release, or restore a backup made before the upgrade.',
     )
   }
-  const next = pending > 0 ? `; the next start runs ${pending} migrations` : ', up to date'
+  const next =
+    pending.length > 0 ? `; the next start runs ${pending.length} migrations` : ', up to date'
   return ok('database', `${version}${next}`)
 }
 

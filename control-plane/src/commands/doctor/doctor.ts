@@ -18,6 +18,7 @@ import { checkClock, checkDatabase, checkMail } from './connections.ts'
 import { checkHttps } from './https.ts'
 import { checkDataFolder, checkFiles, checkKey, checkUpgrade } from './machine.ts'
 import { checkAddress, checkNames, checkPorts } from './network.ts'
+import { checkReplicas } from './replicas.ts'
 
 export async function doctor({ args, env, print }: CommandContext): Promise<number> {
   const json = takesJson(args)
@@ -60,13 +61,14 @@ function becomeOwner({ dataDir }: Config): Finding[] {
 export async function examine(config: Config): Promise<Finding[]> {
   const { findings: databaseFindings, database } = await checkDatabase(config)
   const databaseOffset = database?.now === undefined ? undefined : database.now - Date.now()
-  const [ports, names, https, address, mail, files] = await Promise.all([
+  const [ports, names, https, address, mail, files, replicas] = await Promise.all([
     checkPorts(config, database?.caCertificate),
     checkNames(config),
     checkHttps(config),
     checkAddress(config),
     checkMail(config),
     checkFiles(config),
+    checkReplicas(config, database),
   ])
   const clock =
     databaseOffset !== undefined
@@ -80,6 +82,7 @@ export async function examine(config: Config): Promise<Finding[]> {
     checkKey(config, database),
     ...databaseFindings,
     checkClock(clock),
+    ...replicas,
     ...ports,
     ...names,
     ...https,

@@ -17,7 +17,8 @@ export interface UpgradeJournal {
   to: string
   /** `prepared`: nothing has moved; `switched`: the new version is current; `returning`: the way back has begun. */
   phase: 'prepared' | 'switched' | 'returning'
-  backup: string
+  /** Undefined: other control planes use the database, so it is never restored. */
+  backup?: string | undefined
   /** The upgrade's own process. */
   by: Pick<Running, 'pid' | 'startTicks'>
   /** Of the new version, after the upgrade was killed. */

@@ -1,7 +1,7 @@
 // `berth-server upgrade`: verifies a signed release, unpacks it beside the running version, saves the database, switches,
-// and waits until the new version is ready. Otherwise it returns, with the database if that was migrated. It runs as root;
-// what touches the data runs as the account of the service. For a Debian package, dpkg unpacks, and the package's script
-// calls this program again, without a release.
+// and waits until the new version is ready. Otherwise it returns, with the database if that was migrated and no other
+// control plane uses it. It runs as root; what touches the data runs as the account of the service. For a Debian package,
+// dpkg unpacks, and the package's script calls this program again, without a release.
 
 import { execFile } from 'node:child_process'
 import {
@@ -209,10 +209,10 @@ async function perform(
   { installation: { root }, env }: Steps,
   version: string,
   command: string,
-  file: string,
+  ...files: string[]
 ): Promise<string> {
   const program = join(root, version, 'bin/berth-server')
-  const { stdout } = await run(program, [command, file], {
+  const { stdout } = await run(program, [command, ...files], {
     env: cleanEnvironment(env, root),
   }).catch((error: Error & { stderr?: string }) => {
     throw new Error(error.stderr?.trim().replace(/^error: /, '') || error.message)
@@ -224,20 +224,18 @@ async function switchTo(steps: Steps, to: string, readyMs: number): Promise<numb
   const { installation, config, service, print } = steps
   const { root, current: from } = installation
   const backup = join(config.dataDir, 'upgrades', `before-${to}.tar.gz`)
-  const journal = { from, to, backup, starts: 0 }
-  writeJournal(root, { ...journal, phase: 'prepared' })
+  await perform(steps, to, 'upgrade-check').catch((error: Error) => {
+    throw new Error(`${error.message} Nothing was changed.`)
+  })
+  const prepared = { from, to, backup, starts: 0 }
+  writeJournal(root, { ...prepared, phase: 'prepared' })
   print(`Version ${to} is checked and unpacked. Stopping version ${from} …`)
-  try {
-    await service.stop()
-    await perform(steps, from, 'upgrade-backup', backup)
-  } catch (error) {
+  const isSaved = await saveDatabase(steps, backup).catch(async (error: Error) => {
     endJournal(root)
     await service.start()
-    throw new Error(
-      `The database could not be saved, so version ${from} runs on. ${(error as Error).message}`,
-    )
-  }
-  print(`The database is saved: ${backup}`)
+    throw new Error(`The database could not be saved, so version ${from} runs on. ${error.message}`)
+  })
+  const journal = { ...prepared, backup: isSaved ? backup : undefined }
   writeJournal(root, { ...journal, phase: 'switched' })
   pointTo(root, 'previous', from)
   pointTo(root, 'current', to)
@@ -247,7 +245,11 @@ async function switchTo(steps: Steps, to: string, readyMs: number): Promise<numb
     endJournal(root)
     forgetUndone(root)
     dropOldSlots(root)
-    print(`Version ${to} is ready. Version ${from} and the saved database stay for a way back.`)
+    print(
+      isSaved
+        ? `Version ${to} is ready. Version ${from} and the saved database stay for a way back.`
+        : `Version ${to} is ready. Upgrade the other control planes next.`,
+    )
     print('Upgrade the agents: berth server upgrade --all')
     return 0
   }
@@ -262,7 +264,31 @@ async function switchTo(steps: Steps, to: string, readyMs: number): Promise<numb
   return 1
 }
 
-/** Nothing serves meanwhile. Each step can be repeated. */
+/** Stops the old version. Returns whether the database was saved: others write into it, so it could not be brought back. */
+async function saveDatabase(steps: Steps, backup: string): Promise<boolean> {
+  const { installation, service, print } = steps
+  await service.stop()
+  const others = await perform(steps, installation.current, 'upgrade-others')
+  if (others !== '') {
+    print(
+      `Other control planes use the database, so it stays as it is, and is neither saved nor restored: ${others}.`,
+    )
+    return false
+  }
+  await perform(steps, installation.current, 'upgrade-backup', backup)
+  print(`The database is saved: ${backup}`)
+  return true
+}
+
+const RETURNED: Record<string, (from: string, to: string) => string> = {
+  unchanged: (from) => `Version ${from} is back. The database was not migrated and stays as it is.`,
+  shared: (from) =>
+    `Version ${from} is back. Other control planes use the database, so it stays as it is.`,
+  restored: (from, to) =>
+    `Version ${from} is back. Version ${to} had migrated the database, so it is restored as it was before the upgrade; the other one is kept beside it (upgrades/undone, or the schema berth_undone_…).`,
+}
+
+/** This machine serves nothing meanwhile. Each step can be repeated. */
 async function goBack(
   steps: Steps,
   journal: Omit<UpgradeJournal, 'by'>,
@@ -271,15 +297,12 @@ async function goBack(
   const { installation, print } = steps
   const { from, to, backup } = journal
   writeJournal(installation.root, journal)
-  const done = await perform(steps, from, 'upgrade-restore', backup)
+  const done =
+    backup === undefined ? 'shared' : await perform(steps, from, 'upgrade-restore', backup)
   pointTo(installation.root, 'current', from)
   noteUndone(installation.root, { version: to, why, at: Date.now() })
   endJournal(installation.root)
-  print(
-    done === 'restored'
-      ? `Version ${from} is back. Version ${to} had migrated the database, so it is restored as it was before the upgrade; the other one is kept beside it (upgrades/undone, or the schema berth_undone_…).`
-      : `Version ${from} is back. The database was not migrated and stays as it is.`,
-  )
+  print(RETURNED[done]?.(from, to) ?? done)
 }
 
 const addressOf = ({ host, port, https }: Config): string =>

@@ -10,11 +10,11 @@ import { EDGE } from '../../limits/installation.ts'
 const REVISION_BITS = 20n
 
 /**
- * A later start of the control plane outranks every earlier one: after a restore, the database's revisions are lower
- * than what servers have seen, and servers must follow them anyway.
+ * A later era outranks every earlier one: after a restore, the database's revisions are lower than what servers have
+ * seen, and servers must follow them anyway.
  */
-export const revisionOnWire = ({ startedAt }: Context, revision: number): bigint =>
-  (BigInt(startedAt) << REVISION_BITS) | BigInt.asUintN(Number(REVISION_BITS), BigInt(revision))
+export const revisionOnWire = ({ replicas }: Context, revision: number): bigint =>
+  (BigInt(replicas.era) << REVISION_BITS) | BigInt.asUintN(Number(REVISION_BITS), BigInt(revision))
 
 export class EdgeState {
   readonly #ctx: Context

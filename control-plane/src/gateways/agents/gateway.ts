@@ -8,7 +8,6 @@ import {
   type ClaimHostsResponse,
   ClaimHostsResponseSchema,
   GoodbyeReason,
-  type Hello,
   HostVerdict,
   RenewCertificateResponseSchema,
   SendContainerLogsResponseSchema,
@@ -22,10 +21,11 @@ import { type ServerDuplexStream, status as Status } from '@grpc/grpc-js'
 import { type RefusedUpload, receiveTransfer } from '../../agents/transfers.ts'
 import { claimHosts } from '../../app/environments/hostname-claims.ts'
 import { renewAgentCertificate } from '../../app/servers/enrolment.ts'
-import { lockAsDuplicate, type Opened } from '../../app/servers/sessions.ts'
 import { signSshHostKey } from '../../app/ssh/host-keys.ts'
 import type { Context } from '../../context.ts'
 import { issueServerCertificate } from '../../keys/authority.ts'
+import { REPLICAS } from '../../limits/installation.ts'
+import { listAgentWakes } from '../../store/installation/replicas.ts'
 import { openFileLines } from './bulk-transfers.ts'
 import { type AgentHandlers, agentIdentity, openListener } from './listener.ts'
 import { LogIntake } from './log-intake.ts'
@@ -34,7 +34,7 @@ import { AgentSession, type Gateway, type SessionIdentity } from './session.ts'
 import { sendRelease } from './updates.ts'
 
 const TICK_MS = 1_000
-const SUPERSEDES_KEPT = 1_000
+const RETRY_MS = 5_000
 const UNKNOWN_AGENT = {
   code: Status.PERMISSION_DENIED,
   details: 'The certificate is not one of an agent.',
@@ -43,6 +43,8 @@ const UNKNOWN_AGENT = {
 export interface AgentGateway {
   port: number
   sessions(): AgentSession[]
+  /** Sends all agents elsewhere: to the other replicas, or here again with a new session. */
+  moveAll(message: string): void
   close(): Promise<void>
 }
 
@@ -50,7 +52,6 @@ export async function openAgentGateway(ctx: Context): Promise<AgentGateway> {
   const sessions = new Map<string, AgentSession>()
   const unclosed = new Map<string, AgentSession>() // one per agent: only the newest session owns the rows
   const intake = new LogIntake(ctx)
-  const supersedes = new Supersedes()
   const admission = new Admission()
   const gateway: Gateway = {
     agentCount: () => sessions.size,
@@ -58,22 +59,11 @@ export async function openAgentGateway(ctx: Context): Promise<AgentGateway> {
       if (sessions.get(session.agentId) === session) sessions.delete(session.agentId)
     },
     unclosed: (session) => void unclosed.set(session.agentId, session),
-    opened: (session, opened, hello) => welcome(session, opened, hello),
-  }
-
-  async function welcome(session: AgentSession, opened: Opened, hello: Hello): Promise<boolean> {
-    const former = sessions.get(session.agentId)
-    sessions.set(session.agentId, session)
-    if (!former) return true
-    if (supersedes.note(session.agentId, hello.instanceId)) {
-      const reason = 'Two copies of this agent push each other out. Make a new join token.'
-      await lockAsDuplicate(ctx, opened.agent.id, reason)
-      former.goodbye(GoodbyeReason.DUPLICATE_IDENTITY, reason)
-      session.goodbye(GoodbyeReason.DUPLICATE_IDENTITY, reason)
-      return false
-    }
-    former.superseded()
-    return true
+    opened: (session) => {
+      const former = sessions.get(session.agentId)
+      sessions.set(session.agentId, session)
+      former?.superseded()
+    },
   }
 
   const handlers = makeHandlers(ctx, gateway, intake, sessions, admission)
@@ -99,40 +89,25 @@ export async function openAgentGateway(ctx: Context): Promise<AgentGateway> {
       for (const session of again) session.endRows()
     },
   )
+  const stopWakes = readWakes(ctx, sessions)
+  const moveAll = (message: string): void => {
+    const spread = Math.min(60, sessions.size / SESSION.sessionsPerSecond) * 1_000
+    for (const session of [...sessions.values()]) {
+      const after = Math.max(1, Math.round(Math.random() * spread))
+      session.goodbye(GoodbyeReason.SERVER_DRAINING, message, after)
+    }
+  }
   return {
     port: listener.port,
     sessions: () => [...sessions.values()],
+    moveAll,
     async close() {
       stopTicking()
-      const spread = Math.min(60, sessions.size / SESSION.sessionsPerSecond) * 1_000
-      for (const session of [...sessions.values()]) {
-        const after = Math.round(Math.random() * spread)
-        session.goodbye(GoodbyeReason.SERVER_DRAINING, 'The control plane is stopping.', after)
-      }
+      await stopWakes()
+      moveAll('The control plane is stopping.')
       await listener.close(SESSION.drainMs)
       await intake.close()
     },
-  }
-}
-
-/** Detects two copies of one disk: two instances that each reconnect after the other superseded them. */
-class Supersedes {
-  readonly #seen = new Map<string, { instance: string; at: number }[]>()
-
-  /** Returns true if this happened too often. A restarting agent has a new instance each time, so it never counts. */
-  note(agentId: string, instance: string): boolean {
-    const now = performance.now()
-    const recent = (this.#seen.get(agentId) ?? []).filter(
-      (s) => now - s.at < SESSION.supersedeWindowMs,
-    )
-    recent.push({ instance, at: now })
-    this.#seen.delete(agentId)
-    if (this.#seen.size >= SUPERSEDES_KEPT) {
-      this.#seen.delete(this.#seen.keys().next().value as string)
-    }
-    this.#seen.set(agentId, recent.slice(-2 * SESSION.supersedesForDuplicate))
-    const distinct = new Set(recent.map((s) => s.instance)).size
-    return distinct > 1 && recent.length - distinct >= SESSION.supersedesForDuplicate - 1
   }
 }
 
@@ -155,24 +130,45 @@ class Admission {
 function startTicking(sessions: () => Iterable<AgentSession>, endRows: () => void): () => void {
   const delay = monitorEventLoopDelay({ resolution: 100 })
   delay.enable()
-  let reread = 0
+  let retried = 0
   const timer = setInterval(() => {
     const lagged = delay.max / 1e6 > SESSION.lagMs
     delay.reset()
-    reread += TICK_MS
-    const look = reread >= SESSION.rereadMs
-    if (look) {
-      reread = 0
+    retried += TICK_MS
+    if (retried >= RETRY_MS) {
+      retried = 0
       endRows()
     }
-    for (const session of [...sessions()]) {
-      session.tick(lagged)
-      if (look) session.notify() // a lost wake-up costs at most this delay, never correctness
-    }
+    for (const session of [...sessions()]) session.tick(lagged)
   }, TICK_MS)
   return () => {
     clearInterval(timer)
     delay.disable()
+  }
+}
+
+/** Wakes the sessions whose hint was lost on its way from another replica: their wake-ups are also rows. */
+function readWakes(ctx: Context, sessions: Map<string, AgentSession>): () => Promise<void> {
+  if (ctx.replicas.isAlone) return async () => {}
+  let seen = new Set<number>()
+  let reading: Promise<void> | undefined
+  async function read(): Promise<void> {
+    const wakes = await listAgentWakes(ctx.db, REPLICAS.wakesWithinMs)
+    for (const { id, agentId, isTrust } of wakes) {
+      if (!seen.has(id)) sessions.get(agentId)?.notify(isTrust)
+    }
+    seen = new Set(wakes.map(({ id }) => id))
+  }
+  const timer = setInterval(() => {
+    reading ??= read()
+      .catch((error: unknown) => ctx.log.warn({ err: error }, 'wake-ups could not be read'))
+      .finally(() => {
+        reading = undefined
+      })
+  }, REPLICAS.wakesMs)
+  return async () => {
+    clearInterval(timer)
+    await reading
   }
 }
 

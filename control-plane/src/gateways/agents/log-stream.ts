@@ -38,12 +38,9 @@ class LogStream {
   readonly #call: Stream
   readonly #session: AgentSession
   readonly #intake: LogIntake
-  readonly #open = new Set<string>()
-  readonly #feed: Feed = {
-    acked: (id, acked) => this.#send({ case: 'ack', value: ack(id, acked) }),
-    failed: (error) => this.#fail(error),
-    isOpen: () => !this.#ended,
-  }
+  /** The logs it feeds, each with what ends its listening for readers elsewhere. */
+  readonly #open = new Map<string, () => void>()
+  readonly #feed: Feed
   #ready = false
   #ended = false
   #unwatch: () => void = () => {}
@@ -53,6 +50,15 @@ class LogStream {
     this.#call = call
     this.#session = session
     this.#intake = intake
+    this.#feed = {
+      agentId: session.agentId,
+      get sessionId() {
+        return session.sessionId // given after the session's hello
+      },
+      acked: (id, acked) => this.#send({ case: 'ack', value: ack(id, acked) }),
+      failed: (error) => this.#fail(error),
+      isOpen: () => !this.#ended,
+    }
   }
 
   start(): void {
@@ -100,6 +106,16 @@ class LogStream {
       this.#send({ case: 'resume', value: { $typeName: 'berth.agent.v1.LogResume', from } })
     }
     if (accepted.kind === 'unknown') this.#stop(chunk.attemptId)
+    if (this.#intake.isFull) this.#wait()
+  }
+
+  /** Reads on when records were written; until then the connection's window holds the agent back. */
+  #wait(): void {
+    this.#call.pause()
+    this.#intake.room().then(
+      () => void this.#call.resume(),
+      (error: unknown) => this.#fail(error),
+    )
   }
 
   /** The first chunk of an attempt that began after the stream was opened registers it. */
@@ -130,9 +146,10 @@ class LogStream {
   }
 
   async #openLog(attemptId: string): Promise<number | undefined> {
-    const seq = await this.#intake.open(this.#session.agentId, attemptId, this.#feed)
-    if (seq === undefined) return undefined
-    this.#open.add(attemptId)
+    const seq = await this.#intake.open(attemptId, this.#feed)
+    if (seq === undefined || this.#ended) return undefined
+    this.#open.get(attemptId)?.()
+    this.#open.set(attemptId, this.#ctx.watchers.listen(attemptId))
     if (this.#ctx.watchers.isWatched(attemptId)) this.#pace(attemptId, true)
     return seq
   }
@@ -168,7 +185,8 @@ class LogStream {
     if (this.#ended) return
     this.#ended = true
     this.#unwatch()
-    this.#intake.release(this.#open, this.#feed)
+    for (const stop of this.#open.values()) stop()
+    this.#intake.release(this.#open.keys(), this.#feed)
     this.#call.end()
     this.#session.close()
   }

@@ -27,13 +27,12 @@ import { recordUsage } from '../../app/servers/facts.ts'
 import {
   type Certified,
   closeSession,
-  type Opened,
   openSession,
   touchSession,
 } from '../../app/servers/sessions.ts'
 import type { Context } from '../../context.ts'
 import { ClockOffset } from '../../domain/deployments/agent-clock.ts'
-import { findAgent } from '../../store/servers/agents.ts'
+import { type Agent, findAgent } from '../../store/servers/agents.ts'
 import { DesiredState } from './desired.ts'
 import { EdgeState } from './edge.ts'
 import { heartbeatMs, logPolicy } from './policy.ts'
@@ -62,7 +61,8 @@ export type SessionIdentity = Certified
 /** What a session reports to the gateway. */
 export interface Gateway {
   agentCount(): number
-  opened(session: AgentSession, opened: Opened, hello: Hello): Promise<boolean>
+  /** It has the rows now; a former session of the agent ends. */
+  opened(session: AgentSession): void
   closed(session: AgentSession): void
   /** The session's rows could not be written; endRows must be called again. */
   unclosed(session: AgentSession): void
@@ -78,6 +78,8 @@ export class AgentSession {
   readonly #gateway: Gateway
   #state: 'opening' | 'active' | 'closed' = 'opening'
   #heard = performance.now()
+  /** Sessions that began together re-read at different times. */
+  #reread = performance.now() + Math.random() * SESSION.rereadMs
   #timeoutMs: number = SESSION.helloMs
   readonly #inbox: AgentMessage[] = []
   #draining = false
@@ -190,8 +192,7 @@ export class AgentSession {
         this.#noteTime(msg.value.agentTime)
         const diskFreeBytes = Number(msg.value.diskFreeBytes)
         const reported = { diskFreeBytes }
-        if (!(await touchSession(this.#ctx, this.agentId, this.epoch, reported)))
-          return this.superseded()
+        if (!(await touchSession(this.#ctx, this.agentId, this.epoch, reported))) return this.over()
         if (msg.value.usage)
           await recordUsage(this.#ctx, this.#serverId, msg.value.usage, msg.value)
         const nextInterval = durationFromMs(heartbeatMs(this.#gateway.agentCount()))
@@ -209,7 +210,7 @@ export class AgentSession {
       }
       case 'events': {
         const applied = await applyEvents(this.#ctx, this, msg.value.events)
-        if (applied.kind === 'superseded') return this.superseded()
+        if (applied.kind === 'superseded') return this.over()
         if (applied.kind === 'hole') {
           throw new ProtocolError(`event ${applied.expected} expected, got ${applied.got}`)
         }
@@ -227,7 +228,7 @@ export class AgentSession {
       case 'applied':
         return this.#desired.confirm(Number(msg.value.version))
       case 'observed':
-        if (!(await applyObserved(this.#ctx, this, msg.value))) this.superseded()
+        if (!(await applyObserved(this.#ctx, this, msg.value))) await this.over()
         return
       case 'trustApplied':
         return this.#trust.confirm(msg.value)
@@ -259,7 +260,7 @@ export class AgentSession {
     this.epoch = opened.epoch
     this.#serverId = opened.agent.serverId
     this.sessionId = opened.sessionId
-    if (!(await this.#gateway.opened(this, opened, hello))) return
+    this.#gateway.opened(this)
     if (this.#isClosed()) {
       // the stream ended while the rows were written, so close them here
       this.#gateway.closed(this)
@@ -334,15 +335,10 @@ export class AgentSession {
 
   async #sendChanges(): Promise<void> {
     const agent = await findAgent(this.#ctx.db, this.agentId)
-    if (!agent || agent.revokedAt !== null) {
-      this.goodbye(GoodbyeReason.REVOKED, 'This agent was revoked.')
+    if (!agent || agent.sessionEpoch !== this.epoch || agent.sessionId === null) {
+      this.#leave(agent)
       return
     }
-    if (agent.lockedAt !== null) {
-      this.goodbye(GoodbyeReason.DUPLICATE_IDENTITY, agent.lockReason ?? '')
-      return
-    }
-    if (agent.sessionEpoch !== this.epoch) return this.superseded()
     if (this.#isTrustDue) {
       this.#isTrustDue = false
       await this.#trust.sendChanges()
@@ -363,6 +359,10 @@ export class AgentSession {
       this.close()
       return
     }
+    if (now >= this.#reread) {
+      this.#reread = now + SESSION.rereadMs
+      this.notify(true) // whatever was lost on the way, it costs at most this delay
+    }
     if (this.identity.notAfter <= this.#ctx.clock.now()) {
       this.goodbye(GoodbyeReason.CERTIFICATE_EXPIRED, 'The certificate ran out.')
       return
@@ -379,6 +379,24 @@ export class AgentSession {
     if (this.#state === 'closed') return
     this.#stream.write(create(ServerMessageSchema, { sessionEpoch: BigInt(this.epoch), msg }))
     if (this.#stream.backlog() > BACKLOG) this.close()
+  }
+
+  /** Its rows belong to it no more: reads why, and says so. */
+  async over(): Promise<void> {
+    this.#leave(await findAgent(this.#ctx.db, this.agentId))
+  }
+
+  #leave(agent: Agent | undefined): void {
+    if (!agent || agent.revokedAt !== null) {
+      this.goodbye(GoodbyeReason.REVOKED, 'This agent was revoked.')
+    } else if (agent.lockedAt !== null) {
+      this.goodbye(GoodbyeReason.DUPLICATE_IDENTITY, agent.lockReason ?? '')
+    } else if (agent.sessionEpoch !== this.epoch) {
+      this.superseded()
+    } else {
+      // the other replicas ended it while this one was paused or cut off, so the agent may return at once
+      this.goodbye(GoodbyeReason.SERVER_DRAINING, 'This session was ended.', 1)
+    }
   }
 
   superseded(): void {

@@ -41,8 +41,9 @@ export class UpdateState {
     const found = await findAgentRelease(this.#ctx)
     // its packages were replaced meanwhile; the rollout fails when no answer comes in time
     if (found.kind === 'none') return
+    const { bytes, signature, manifest } = found.release
+    if (manifest.counter !== update.counter) return // another version's rollout: its control planes have the packages
     this.#sent = update.id
-    const { bytes, signature } = found.release
     this.#send(
       create(UpdateAgentSchema, {
         manifest: bytes,
@@ -65,8 +66,10 @@ export async function sendRelease(
   const agent = await findAgent(ctx.db, agentId)
   const update = agent && (await findOffer(ctx.db, agent.serverId))
   const found = await findAgentRelease(ctx)
-  const file = found.kind === 'signed' ? found.release.manifest.platforms[platform] : undefined
-  if (!update || update.id !== updateId || !file) throw new Error('No release is offered.')
+  const manifest = found.kind === 'signed' ? found.release.manifest : undefined
+  const isOffered = update?.id === updateId && update.counter === manifest?.counter
+  const file = manifest?.platforms[platform]
+  if (!isOffered || !file) throw new Error('No release is offered.')
   const start = Math.min(Number(offset), file.bytes)
   const bytes = createReadStream(join(ctx.config.agentPackages, file.file), {
     start,

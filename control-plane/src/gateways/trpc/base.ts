@@ -70,11 +70,11 @@ const overHttp = t.procedure.use(({ ctx, next, type }) => {
 })
 
 /** A query or mutation of an authenticated caller. */
-export const call = overHttp.use(({ ctx, next, meta }) => {
+export const call = overHttp.use(async ({ ctx, next, meta }) => {
   const { admission } = ctx
   if (!admission) throw ctx.refusal ?? new AppError('token_missing', 'Sign in first.')
   const { caller } = admission
-  if (meta?.policy) requireQuota(ctx.ctx.quotas.countUse(meta.policy, caller.userId))
+  if (meta?.policy) requireQuota(await ctx.ctx.quotas.countUse(meta.policy, caller.userId))
   return next({ ctx: { ctx: ctx.ctx, caller, admission } })
 })
 

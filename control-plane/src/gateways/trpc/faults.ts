@@ -14,9 +14,9 @@ export function logFault(ctx: Context, error: TRPCError, path: string | undefine
 /** For `catch` after identification: rethrows the error, or throws 429. */
 export const countBad =
   (ctx: Context, address: string) =>
-  (error: unknown): never => {
+  async (error: unknown): Promise<never> => {
     if (error instanceof AppError && error.status === 401) {
-      requireQuota(ctx.quotas.countBadToken(address))
+      requireQuota(await ctx.quotas.countBadToken(address))
     }
     throw error
   }

@@ -105,7 +105,7 @@ async function admit(ctx: Context, request: FastifyRequest): Promise<Admission> 
     countBad(ctx, request.ip),
   )
   const { userId, origin } = found.caller
-  requireQuota(ctx.quotas.countRequest({ userId, tokenId: origin.tokenId }))
+  requireQuota(await ctx.quotas.countRequest({ userId, tokenId: origin.tokenId }))
   const who = askOrganization(found, request.headers['x-service-organization'])
   const again = () => Promise.resolve(who) // a request is too short to authenticate again
   return new Admission(ctx, who, again, () => {})

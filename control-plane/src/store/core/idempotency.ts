@@ -13,11 +13,14 @@ export interface RequestName {
   key: string
 }
 
+interface Fresh {
+  fingerprint: string
+  startedAt: number
+  replicaId: string
+}
+
 /** Returns the new row's id, or undefined if the key is already known. */
-export async function insertRequest(
-  db: Db,
-  row: RequestName & { fingerprint: string; startedAt: number },
-): Promise<number | undefined> {
+export async function insertRequest(db: Db, row: RequestName & Fresh): Promise<number | undefined> {
   const made = await db
     .insertInto('idempotencyKeys')
     .values(row)
@@ -37,13 +40,20 @@ export const findRequest = (db: Db, name: RequestName): Promise<RepeatedRequest 
     .where('key', '=', name.key)
     .executeTakeFirst()
 
-const EMPTY = { status: null, contentType: null, location: null, body: null, madeId: null }
+const EMPTY = {
+  status: null,
+  contentType: null,
+  location: null,
+  body: null,
+  madeId: null,
+  effectAt: null,
+}
 
 /** Takes over an expired or abandoned row; returns false if a concurrent request took it first. */
 export async function restartRequest(
   db: Db,
   former: RepeatedRequest,
-  fresh: { fingerprint: string; startedAt: number },
+  fresh: Fresh,
 ): Promise<boolean> {
   const result = await db
     .updateTable('idempotencyKeys')
@@ -73,11 +83,48 @@ export async function updateReply(
     .execute()
 }
 
+/**
+ * Notes in the transaction of the effect that there is one, and what the first one made. Returns false if the row was
+ * taken over or deleted: then nothing of it may be committed.
+ */
+export async function noteRequestEffect(
+  db: Db,
+  effect: { id: number; startedAt: number; effectAt: number; madeId: number | null },
+): Promise<boolean> {
+  const result = await db
+    .updateTable('idempotencyKeys')
+    .set((e) => ({
+      effectAt: effect.effectAt,
+      madeId: e.fn.coalesce('madeId', e.val(effect.madeId)),
+    }))
+    .where('id', '=', effect.id)
+    .where('startedAt', '=', effect.startedAt)
+    .executeTakeFirst()
+  return result.numUpdatedRows > 0n
+}
+
+/** A reply that is not kept. */
+export async function updateStatus(
+  db: Db,
+  id: number,
+  startedAt: number,
+  status: number,
+): Promise<void> {
+  await db
+    .updateTable('idempotencyKeys')
+    .set({ status })
+    .where('id', '=', id)
+    .where('startedAt', '=', startedAt)
+    .execute()
+}
+
+/** Only a request without an effect. */
 export async function deleteRequest(db: Db, id: number, startedAt: number): Promise<void> {
   await db
     .deleteFrom('idempotencyKeys')
     .where('id', '=', id)
     .where('startedAt', '=', startedAt)
+    .where('effectAt', 'is', null)
     .execute()
 }
 

@@ -14,7 +14,7 @@ import {
   type ShownTask,
 } from '../deployments/tasks.ts'
 import { isUniqueViolation, type OpenDatabase } from '../engine/database.ts'
-import { migrate } from '../engine/migrations.ts'
+import { migrate } from '../engine/migrate.ts'
 import { insertEnvironment, listEnvironments, takeFence } from '../environments/environments.ts'
 import { insertOrganization, insertUser } from '../people/people.ts'
 import { insertProject } from '../projects/projects.ts'

@@ -174,6 +174,33 @@ export async function updateReachability(
     .execute()
 }
 
+/** Holds the row until the end of the transaction. Only with PostgreSQL; SQLite has one writer. */
+export const lockAttempt = (db: Db, id: string): Promise<Attempt | undefined> =>
+  db.selectFrom('attempts').selectAll().where('id', '=', id).forUpdate().executeTakeFirst()
+
+/** From now on only this session's stream feeds the log. Undefined if the session has ended, or no more is wanted. */
+export const takeLog = (
+  db: Db,
+  { attemptId, agentId, sessionId }: { attemptId: string; agentId: string; sessionId: string },
+): Promise<Attempt | undefined> =>
+  db
+    .updateTable('attempts')
+    .set({ logSessionId: sessionId })
+    .where('id', '=', attemptId)
+    .where('agentId', '=', agentId)
+    .where('releasedAt', 'is', null)
+    .where('logExpiredAt', 'is', null)
+    .where(({ exists, selectFrom }) =>
+      exists(
+        selectFrom('agents')
+          .select('id')
+          .where('agents.id', '=', agentId)
+          .where('agents.sessionId', '=', sessionId),
+      ),
+    )
+    .returningAll()
+    .executeTakeFirst()
+
 /** Records how much of the log is durable; called after its files were synced. */
 export async function updateLogPosition(
   db: Db,

@@ -4,7 +4,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { encodeRecord, LogSource, recordSize } from '@berth/shared/wire'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { LogFiles, LogGone, type LogPosition, type RecordQuery } from './log-files.ts'
+import { LogFiles } from './log-files.ts'
+import { LogGone, type LogPosition, type RecordQuery } from './log-index.ts'
 
 const START: LogPosition = { records: 0, bytes: 0, lines: 0 }
 
@@ -52,8 +53,7 @@ describe('log files', () => {
     expect(end).toEqual({ records: 5, bytes: 23, lines: 5 })
     expect(await collect(files.read(id, 0, end.bytes))).toBe('one\ntwo\nthree\nfour\nfive')
     expect(await collect(files.read(id, 4, 8))).toBe('two\n')
-    const lines = [...Array(5).keys()].map((n) => files.lineOf(id, n + 1))
-    expect(await Promise.all(lines)).toEqual([1, 2, 2, 3, 5])
+    expect(await files.linesOf(id, [1, 2, 3, 4, 5])).toEqual([1, 2, 2, 3, 5])
     expect(await collect(files.runs(id, whole(end, { steps: new Set([1]) })))).toBe(
       'o\nthree\nfour\n',
     )
@@ -77,7 +77,7 @@ describe('log files', () => {
     const end = files.append(id, kept, region([{ text: ' again\n' }, { text: 'next\n' }]))
     expect(await collect(files.read(id, 0, end.bytes))).toBe('kept\nhalf again\nnext\n')
     expect(end.lines).toBe(3)
-    expect(await files.lineOf(id, 3)).toBe(2)
+    expect(await files.linesOf(id, [3])).toEqual([2])
   })
 
   test('records keep source, time and step; characters split over records are kept as bytes', async () => {

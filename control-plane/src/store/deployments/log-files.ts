@@ -14,35 +14,27 @@ import {
 import { open, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { forEachRecord, NO_STEP } from '@berth/shared/wire'
 import { makePrivateFolder } from '../engine/private-files.ts'
 import {
   ENTRY_BYTES,
+  indexRegion,
+  type LogPosition,
+  mostEntryBytes,
+  NEWLINE,
+  type RecordQuery,
+  type StoredRecord,
+} from './log-index.ts'
+import {
   findLine,
   hasBytes,
   hashBytes,
-  type RecordQuery,
+  readBlocks,
   readBytes,
-  readLine,
+  readLines,
   readRecords,
   readRuns,
-  type StoredRecord,
-  writeEntry,
 } from './log-reading.ts'
-
-export {
-  ENTRY_BYTES as INDEX_ENTRY_BYTES,
-  LogGone,
-  type RecordQuery,
-  type StoredRecord,
-} from './log-reading.ts'
-
-/** The length of a log. `lines` counts line ends, plus one if the last line has none. */
-export interface LogPosition {
-  records: number
-  bytes: number
-  lines: number
-}
+import type { Block, LogReads, LogWriter } from './log-store.ts'
 
 interface Writer {
   log: number
@@ -57,11 +49,11 @@ interface Writer {
 
 const WRITERS = 256 // there are twice as many open files; the least recently used idle writer is closed
 const ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
-const NEWLINE = 10
 const sync = promisify(fdatasync)
 const closeFile = promisify(close)
 
-export class LogFiles {
+export class LogFiles implements LogReads {
+  readonly kind = 'files'
   readonly #dir: string
   readonly #writers = new Map<string, Writer>()
   #data = Buffer.allocUnsafe(64 * 1_024)
@@ -119,9 +111,16 @@ export class LogFiles {
    * Returns false if the files are missing or shorter than the database says, as after restoring only one of the two.
    */
   holds(attemptId: string, at: LogPosition): boolean {
-    const size = (ending: 'log' | 'idx'): number =>
-      statSync(this.#path(attemptId, ending), { throwIfNoEntry: false })?.size ?? 0
-    return size('log') >= at.bytes && size('idx') >= at.records * ENTRY_BYTES
+    const entryBytes = this.#size(attemptId, 'idx')
+    return this.bytesOf(attemptId) >= at.bytes && entryBytes >= at.records * ENTRY_BYTES
+  }
+
+  bytesOf(attemptId: string): number {
+    return this.#size(attemptId, 'log')
+  }
+
+  #size(attemptId: string, ending: 'log' | 'idx'): number {
+    return statSync(this.#path(attemptId, ending), { throwIfNoEntry: false })?.size ?? 0
   }
 
   /** Truncates both files to what the database says, and remembers how the last line ended. */
@@ -136,45 +135,21 @@ export class LogFiles {
   append(attemptId: string, at: LogPosition, region: Buffer): LogPosition {
     const writer = this.#writer(attemptId)
     if (this.#data.length < region.length) this.#data = Buffer.allocUnsafe(region.length)
-    let bytes = 0
-    let records = 0
-    let lines = at.lines
-    let unfinished = writer.unfinished ?? isUnfinished(writer.log, at.bytes)
-    const entryCount = Math.ceil(region.length / 2) // a record has at least two bytes
-    if (this.#entries.length < entryCount * ENTRY_BYTES) {
-      this.#entries = Buffer.allocUnsafe(entryCount * ENTRY_BYTES)
+    if (this.#entries.length < mostEntryBytes(region)) {
+      this.#entries = Buffer.allocUnsafe(mostEntryBytes(region))
     }
-    const data = this.#data
-    const entries = this.#entries
-    forEachRecord(region, (timeUs, source, step, start, end, replaces) => {
-      const empty = start === end
-      const line = empty || unfinished ? Math.max(lines, 1) : lines + 1
-      const at32 = step === NO_STEP ? undefined : step
-      writeEntry(
-        entries,
-        records * ENTRY_BYTES,
-        timeUs,
-        at.bytes + bytes,
-        line,
-        at32,
-        source,
-        replaces,
-      )
-      records += 1
-      if (empty) return
-      region.copy(data, bytes, start, end)
-      bytes += end - start
-      if (!unfinished) lines += 1
-      unfinished = region[end - 1] !== NEWLINE
-      for (let n = region.indexOf(NEWLINE, start); n >= 0 && n < end - 1; ) {
-        lines += 1 // in a record of several lines, only the last line end was counted above
-        n = region.indexOf(NEWLINE, n + 1)
-      }
-    })
-    writeAll(writer.log, data, bytes, at.bytes)
-    writeAll(writer.idx, entries, records * ENTRY_BYTES, at.records * ENTRY_BYTES)
-    writer.unfinished = unfinished
-    return { records: at.records + records, bytes: at.bytes + bytes, lines }
+    const was = writer.unfinished ?? isUnfinished(writer.log, at.bytes)
+    const added = indexRegion(region, at, was, this.#data, this.#entries)
+    writeAll(writer.log, this.#data, added.dataBytes, at.bytes)
+    writeAll(writer.idx, this.#entries, added.entryBytes, at.records * ENTRY_BYTES)
+    writer.unfinished = added.unfinished
+    return added.end
+  }
+
+  /** For the records of one stream. What lies beyond the position was never acknowledged. */
+  writer(attemptId: string, from: LogPosition): LogWriter {
+    this.truncate(attemptId, from)
+    return { append: (at, region) => this.append(attemptId, at, region), take: () => [] }
   }
 
   /** Makes everything appended so far survive a power loss. */
@@ -221,9 +196,8 @@ export class LogFiles {
     return findLine(this.#path(attemptId, 'idx'), line, records)
   }
 
-  /** Returns the line in which a record (seq from 1) begins. */
-  lineOf(attemptId: string, seq: number): Promise<number> {
-    return readLine(this.#path(attemptId, 'idx'), seq)
+  linesOf(attemptId: string, seqs: readonly number[]): Promise<number[]> {
+    return readLines(this.#path(attemptId, 'idx'), seqs)
   }
 
   /** Returns false if the files are missing or incomplete. */
@@ -236,6 +210,11 @@ export class LogFiles {
       hasBytes(this.#path(attemptId, 'idx'), records * ENTRY_BYTES),
     ])
     return log && idx
+  }
+
+  /** For a database that takes the log over. */
+  blocks(attemptId: string, length: Omit<LogPosition, 'lines'>): AsyncGenerator<Block> {
+    return readBlocks(this.#path(attemptId, 'log'), this.#path(attemptId, 'idx'), length)
   }
 
   hash(attemptId: string, bytes: number): Promise<string> {

@@ -3,58 +3,21 @@
 import { createHash } from 'node:crypto'
 import { type FileHandle, open, stat } from 'node:fs/promises'
 import { codeOf } from '../engine/faults.ts'
+import {
+  ENTRY_BYTES,
+  isPast,
+  isWanted,
+  LogGone,
+  lineAt,
+  offsetAt,
+  type RecordQuery,
+  recordAt,
+  type StoredRecord,
+} from './log-index.ts'
+import { BLOCK_BYTES, type Block } from './log-store.ts'
 
-/** The files do not hold what the rows say: they were deleted, or the database was restored without them. */
-export class LogGone extends Error {}
-
-export const ENTRY_BYTES = 24
 const BUFFER = 64 * 1_024
 const BATCH = 2_048 // entries per read
-const NO_STEP = 0xffff
-const REPLACES = 1
-
-export interface StoredRecord {
-  timeUs: number
-  line: number
-  /** Index in the plan; undefined if the record belongs to no step. */
-  step: number | undefined
-  source: number
-  replacesPrevious: boolean
-  data: Buffer
-}
-
-export interface RecordQuery {
-  /** Records [from, to), from 0; `bytes` is the length of the log up to `to`. */
-  from: number
-  to: number
-  bytes: number
-  fromLine?: number
-  untilLine?: number
-  /** Only records of these steps. */
-  steps?: ReadonlySet<number> | undefined
-}
-
-export function writeEntry(
-  target: Buffer,
-  at: number,
-  timeUs: number,
-  offset: number,
-  line: number,
-  step: number | undefined,
-  source: number,
-  replaces: boolean,
-): void {
-  target.writeDoubleLE(timeUs, at)
-  target.writeDoubleLE(offset, at + 8)
-  target.writeUInt32LE(line >>> 0, at + 16)
-  target.writeUInt16LE(step === undefined || step >= NO_STEP ? NO_STEP : step, at + 20)
-  target.writeUInt8(source & 0xff, at + 22)
-  target.writeUInt8(replaces ? REPLACES : 0, at + 23)
-}
-
-const offsetAt = (entries: Buffer, n: number): number => entries.readDoubleLE(n * ENTRY_BYTES + 8)
-const lineAt = (entries: Buffer, n: number): number => entries.readUInt32LE(n * ENTRY_BYTES + 16)
-const stepAt = (entries: Buffer, n: number): number => entries.readUInt16LE(n * ENTRY_BYTES + 20)
 
 const openLog = (path: string): Promise<FileHandle> =>
   open(path, 'r').catch((error: unknown) => {
@@ -125,17 +88,6 @@ async function* entryBatches(
   }
 }
 
-function wanted(entries: Buffer, n: number, query: RecordQuery): boolean {
-  const line = lineAt(entries, n)
-  if (line < (query.fromLine ?? 0) || line >= (query.untilLine ?? Number.POSITIVE_INFINITY)) {
-    return false
-  }
-  return query.steps === undefined || query.steps.has(stepAt(entries, n))
-}
-
-const isPast = (entries: Buffer, query: RecordQuery): boolean =>
-  query.untilLine !== undefined && lineAt(entries, 0) >= query.untilLine
-
 export async function* readRecords(
   logPath: string,
   idxPath: string,
@@ -148,7 +100,7 @@ export async function* readRecords(
     for await (const { entries, count, end } of entryBatches(idx, query)) {
       if (isPast(entries, query)) return
       for (let n = 0; n < count; n++) {
-        if (!wanted(entries, n, query)) continue
+        if (!isWanted(entries, n, query)) continue
         const from = offsetAt(entries, n)
         const to = n + 1 < count ? offsetAt(entries, n + 1) : end
         if (from < part.from || to > part.from + part.bytes.length) {
@@ -158,15 +110,7 @@ export async function* readRecords(
           part = { from, bytes }
         }
         const data = part.bytes.subarray(from - part.from, to - part.from)
-        const step = stepAt(entries, n)
-        yield {
-          timeUs: entries.readDoubleLE(n * ENTRY_BYTES),
-          line: lineAt(entries, n),
-          step: step === NO_STEP ? undefined : step,
-          source: entries.readUInt8(n * ENTRY_BYTES + 22),
-          replacesPrevious: (entries.readUInt8(n * ENTRY_BYTES + 23) & REPLACES) !== 0,
-          data,
-        }
+        yield recordAt(entries, n, data)
       }
     }
   } finally {
@@ -187,7 +131,7 @@ export async function* readRuns(
     for await (const { entries, count, end } of entryBatches(idx, query)) {
       if (isPast(entries, query)) break
       for (let n = 0; n < count; n++) {
-        if (!wanted(entries, n, query)) continue
+        if (!isWanted(entries, n, query)) continue
         const from = offsetAt(entries, n)
         const to = n + 1 < count ? offsetAt(entries, n + 1) : end
         if (run && run.to === from) {
@@ -204,6 +148,40 @@ export async function* readRuns(
     await log.close()
   }
 }
+
+/** The log as blocks, one at a time: for a database that takes over its files. */
+export async function* readBlocks(
+  logPath: string,
+  idxPath: string,
+  length: { records: number; bytes: number },
+): AsyncGenerator<Block> {
+  const query = { from: 0, to: length.records, bytes: length.bytes }
+  const { idx, log } = await openBoth(idxPath, logPath)
+  let seq = 0
+  try {
+    for await (const { entries, count, end } of entryBatches(idx, query)) {
+      const offset = (n: number): number => (n < count ? offsetAt(entries, n) : end)
+      for (let first = 0; first < count; ) {
+        let next = first + 1
+        while (next < count && sizeOf(offset(first), offset(next), next - first) < BLOCK_BYTES)
+          next++
+        const data = Buffer.allocUnsafe(offset(next) - offset(first))
+        await fill(log, data, offset(first))
+        const part = entries.subarray(first * ENTRY_BYTES, next * ENTRY_BYTES)
+        const records = next - first
+        yield { seq, records, start: offset(first), line: lineAt(part, 0), entries: part, data }
+        seq += records
+        first = next
+      }
+    }
+  } finally {
+    await idx.close()
+    await log.close()
+  }
+}
+
+const sizeOf = (from: number, to: number, records: number): number =>
+  to - from + records * ENTRY_BYTES
 
 async function readEntry(idx: FileHandle, n: number): Promise<Buffer> {
   const entry = Buffer.allocUnsafe(ENTRY_BYTES)
@@ -229,10 +207,13 @@ export async function findLine(idxPath: string, line: number, records: number): 
   }
 }
 
-export async function readLine(idxPath: string, seq: number): Promise<number> {
+export async function readLines(idxPath: string, seqs: readonly number[]): Promise<number[]> {
+  if (seqs.length === 0) return []
   const idx = await openLog(idxPath)
   try {
-    return lineAt(await readEntry(idx, seq - 1), 0)
+    const lines: number[] = []
+    for (const seq of seqs) lines.push(lineAt(await readEntry(idx, seq - 1), 0))
+    return lines
   } finally {
     await idx.close()
   }

@@ -9,8 +9,30 @@ export interface ColumnFacts {
 export const COLUMN_FACTS: Record<string, Record<string, ColumnFacts>> = {
   replicas: {
     id: { note: 'Random per start.' },
+    peerAddress: { note: 'Where other replicas reach it; null on SQLite.' },
+    leaseUntil: { note: 'By the clock of the database; null on SQLite.' },
+  },
+  duties: {
+    $: { note: 'Work that one replica does for all.' },
+  },
+  agentWakes: {
+    $: { note: 'Wake-ups of agents, for replicas that missed the hint.' },
+    isTrust: { type: 'Flag' },
+  },
+  rateLimits: {
+    $: { note: 'One window of a minute; only with PostgreSQL, which loses it in a crash.' },
+  },
+  oneUseCodes: {
+    kind: { type: "'download' | 'renewal' | 'setup'" },
+    holder: { note: 'Who may use it: a user, the fingerprint of a certificate, or the console.' },
+  },
+  domainChecks: {
+    result: { note: 'JSON of what the last look found.' },
   },
   installation: {
+    era: {
+      note: 'Begins when the first replica starts; settings of a later era outrank all earlier ones.',
+    },
     cookieSecretSealed: { note: 'Signs the cookies of browser sessions; null: not made yet.' },
   },
   organizations: {
@@ -76,6 +98,7 @@ export const COLUMN_FACTS: Record<string, Record<string, ColumnFacts>> = {
     samples: { note: 'Averages of so many measurements.' },
   },
   agents: {
+    takeovers: { note: 'JSON: which copy of the agent took the session lately; null: one copy.' },
     diskFreeBytes: { note: 'From heartbeats; null before the first.' },
     trustGeneration: {
       note: 'Of the newest bundle of what it must trust and refuse; rises with every change.',
@@ -183,6 +206,7 @@ export const COLUMN_FACTS: Record<string, Record<string, ColumnFacts>> = {
     logTruncated: { type: 'Flag' },
     waitingPlace: { note: 'Among those that wait for a build slot; 1 is next.' },
     waitedMs: { note: 'How long it has waited for build slots, without the current wait.' },
+    logSessionId: { note: 'The session whose stream feeds the log; only with PostgreSQL.' },
     releasedAt: { note: 'The agent has deleted everything of it but its tombstone.' },
   },
   audit: {
@@ -291,7 +315,8 @@ export const COLUMN_FACTS: Record<string, Record<string, ColumnFacts>> = {
     fingerprint: {
       note: 'Keyed hash of query, organization and body; the body itself is never stored.',
     },
-    status: { note: 'Null: still running.' },
+    status: { note: 'Null: still running, or its reply was lost.' },
+    effectAt: { note: 'When its first change was committed; the key is not free from then on.' },
     body: { note: 'Null with a status: not kept, because it showed a secret.' },
   },
   sshAuthorities: {

@@ -6,10 +6,11 @@ import { CamelCasePlugin, Kysely, type PluginTransformResultArgs, type QueryResu
 import pg from 'pg'
 import type { Schema } from '../schema.ts'
 import { allowDirect } from './compiled.ts'
+import { type CopyOut, openCopyOut } from './copy-out.ts'
 import type { Engine } from './db.ts'
 import { hasSpace } from './disk-space.ts'
 import { codeOf, Refusals, StorageFull } from './faults.ts'
-import { openPool, SteadyPostgresDialect } from './postgres-dialect.ts'
+import { explainPostgres, openPool, SteadyPostgresDialect } from './postgres-dialect.ts'
 import { makePrivateDatabase } from './private-files.ts'
 import { SteadySqliteDialect } from './sqlite-dialect.ts'
 import { withStatementCache } from './statement-cache.ts'
@@ -18,6 +19,8 @@ export interface OpenDatabase {
   db: Kysely<Schema>
   engine: Engine
   refusals: Refusals
+  /** Only with PostgreSQL. */
+  copyOut?: CopyOut
 }
 
 const POSTGRES_CONNECTIONS = 10
@@ -93,6 +96,10 @@ export function openPostgres(url: string, onIdleError: (error: Error) => void): 
     }),
     engine: 'postgres',
     refusals,
+    copyOut: openCopyOut(pool, (error) => {
+      refusals.note(error)
+      return explainPostgres(error)
+    }),
   }
 }
 

@@ -17,6 +17,22 @@ export class StoreUnavailable extends Error {
   }
 }
 
+/** The connection broke during the commit: the change may be stored or not. */
+export class OutcomeUnknown extends StoreUnavailable {
+  constructor(cause: unknown) {
+    super(cause)
+    this.name = 'OutcomeUnknown'
+  }
+}
+
+/**
+ * SQLSTATE codes: connection exceptions, a server that stops or starts or ended an idle session, too many connections,
+ * a standby.
+ */
+const AWAY = /^(08|57P0[1235]|53300|25006)/
+
+export const isAway = (code: string | undefined): boolean => AWAY.test(code ?? '')
+
 export const codeOf = (error: unknown): string =>
   String((error as { code?: unknown } | null)?.code ?? '')
 
@@ -35,3 +51,5 @@ export class Refusals {
 }
 
 export const isStoreUnavailable = (error: unknown): boolean => error instanceof StoreUnavailable
+
+export const isOutcomeUnknown = (error: unknown): boolean => error instanceof OutcomeUnknown

@@ -4,10 +4,15 @@ import { dirname } from 'node:path'
 
 const OTHERS = 0o077
 
-/** Removes all permissions of group and others; skips a missing path. */
+/**
+ * Removes all permissions of group and others; skips a missing path, and one of another user: a volume that a container
+ * gets through its group (fsGroup) is not ours to change, and what we create in it is private by itself.
+ */
 function restrict(path: string, mode: number): void {
   const found = statSync(path, { throwIfNoEntry: false })
-  if (found && (found.mode & OTHERS) !== 0) chmodSync(path, mode)
+  if (!found || (found.mode & OTHERS) === 0) return
+  const me = process.geteuid?.()
+  if (me === 0 || found.uid === me) chmodSync(path, mode)
 }
 
 export function makePrivateFolder(folder: string): void {

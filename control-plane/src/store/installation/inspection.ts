@@ -2,35 +2,40 @@
 import { statSync } from 'node:fs'
 import Database from 'better-sqlite3'
 import pg from 'pg'
-import { MIGRATION_NAMES } from '../engine/migrations.ts'
+import type { Migration } from '../engine/migration.ts'
+import { type DoneMigration, listForeign, MIGRATIONS } from '../engine/migrations.ts'
+import { LIVE_REPLICAS, type LiveReplica } from './live-replicas.ts'
 
 export interface Inspection {
   /** 'SQLite 3.50.1', 'PostgreSQL 17.2'. */
   version: string
   /** The clock of its machine. Undefined: it is on this one. */
   now: number | undefined
-  /** Migrations that this release does not know. */
+  /** Migrations that this release does not know and cannot work with. */
   unknown: string[]
   /** Migrations that the next start will run. */
-  pending: number
+  pending: Pick<Migration, 'name' | 'kind'>[]
   /** The agents' certificate authority; undefined before the first start. */
   caCertificate: string | undefined
   /** Ids of the key files that wrapped its data keys. */
   kekIds: string[]
+  /** The control planes that use it now; none on SQLite. */
+  replicas: LiveReplica[]
 }
 
 type Rows = Record<string, unknown>[]
 /** Fails if a table does not exist yet. */
 type Ask = (statement: string) => Promise<Rows>
 
-async function read(ask: Ask): Promise<Omit<Inspection, 'version' | 'now'>> {
+async function read(ask: Ask): Promise<Omit<Inspection, 'version' | 'now' | 'replicas'>> {
   const orNone = (statement: string): Promise<Rows> => ask(statement).catch(() => [])
-  const names = (await orNone('select name from migrations')).map(({ name }) => String(name))
+  const done = (await orNone('select * from migrations')) as unknown as DoneMigration[]
+  const names = done.map(({ name }) => name)
   const [installation] = await orNone('select ca_certificate from installation where id = 1')
   const keys = await orNone("select wrapped from organization_keys where purpose = 'data'")
   return {
-    unknown: names.filter((name) => !MIGRATION_NAMES.includes(name)),
-    pending: MIGRATION_NAMES.filter((name) => !names.includes(name)).length,
+    unknown: listForeign(done),
+    pending: MIGRATIONS.filter(({ name }) => !names.includes(name)),
     caCertificate: installation ? String(installation.ca_certificate) : undefined,
     kekIds: [...new Set(keys.map(({ wrapped }) => String(wrapped).split('|')[1] ?? ''))],
   }
@@ -44,7 +49,8 @@ export async function inspectSqlite(file: string): Promise<Inspection | undefine
     const ask: Ask = async (statement) => db.prepare(statement).all() as Rows
     const [row] = await ask('select sqlite_version() as version')
     await ask('select count(*) from sqlite_schema') // a file that is no database fails here
-    return { version: `SQLite ${row?.version}`, now: undefined, ...(await read(ask)) }
+    const version = `SQLite ${row?.version}`
+    return { version, now: undefined, replicas: [], ...(await read(ask)) }
   } finally {
     db.close()
   }
@@ -65,7 +71,8 @@ export async function inspectPostgres(url: string, waitMs: number): Promise<Insp
       "select current_setting('server_version') as version, extract(epoch from clock_timestamp()) * 1000 as now",
     )
     const now = Number(row?.now)
-    return { version: `PostgreSQL ${row?.version}`, now, ...(await read(ask)) }
+    const replicas = (await ask(LIVE_REPLICAS).catch(() => [])) as unknown as LiveReplica[]
+    return { version: `PostgreSQL ${row?.version}`, now, replicas, ...(await read(ask)) }
   } finally {
     await client.end().catch(() => undefined)
   }

@@ -22,20 +22,11 @@ export async function insertInstallation(
   return (result.numInsertedOrUpdatedRows ?? 0n) > 0n
 }
 
-export async function updateSetupToken(db: Db, hash: string): Promise<void> {
-  await db
-    .updateTable('installation')
-    .set({ setupTokenHash: hash })
-    .where('setupDoneAt', 'is', null)
-    .execute()
-}
-
-/** Returns true for exactly one caller: one statement checks and spends the token. */
-export async function consumeSetupToken(db: Db, hash: string, now: number): Promise<boolean> {
+/** Returns true for exactly one caller. */
+export async function markSetupDone(db: Db, now: number): Promise<boolean> {
   const result = await db
     .updateTable('installation')
     .set({ setupDoneAt: now, setupTokenHash: null })
-    .where('setupTokenHash', '=', hash)
     .where('setupDoneAt', 'is', null)
     .executeTakeFirst()
   return result.numUpdatedRows > 0n

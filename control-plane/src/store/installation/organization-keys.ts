@@ -43,6 +43,24 @@ export const listDataKeys = (db: Db): Promise<OrganizationKey[]> =>
     .orderBy('id')
     .execute()
 
+/** Keys that were made since then. */
+export const listDataKeysSince = (db: Db, time: number): Promise<OrganizationKey[]> =>
+  db
+    .selectFrom('organizationKeys')
+    .selectAll()
+    .where('purpose', '=', 'data')
+    .where('createdAt', '>=', time)
+    .orderBy('id')
+    .execute()
+
+export const findDataKeyRow = (db: Db, id: number): Promise<OrganizationKey | undefined> =>
+  db
+    .selectFrom('organizationKeys')
+    .selectAll()
+    .where('id', '=', id)
+    .where('purpose', '=', 'data')
+    .executeTakeFirst()
+
 /** Applies only if no other process has wrapped it since. */
 export async function updateWrapped(
   db: Db,

@@ -1,20 +1,23 @@
-// Allows one control plane per database. It holds a lock that the kernel or the database server releases when it dies,
-// so a start after a crash does not wait: on SQLite a file lock beside the database, on PostgreSQL an advisory lock of
-// its own connection. A row identifies the holder to a process that is refused.
-import { closeSync, openSync } from 'node:fs'
-import Database from 'better-sqlite3'
-import pg from 'pg'
+// Stores which control planes are alive, and which of them does what for all. Leases are judged by the database's clock
+// alone, so that clocks of machines that differ decide nothing.
+import { type RawBuilder, sql } from 'kysely'
 import type { Db } from '../engine/db.ts'
 import type { ReplicasTable } from '../schema.ts'
 
-type Replica = ReplicasTable
+export type Replica = ReplicasTable
 
-export interface Hold {
-  release(): Promise<void>
-}
+export type NewReplica = Pick<
+  Replica,
+  'id' | 'host' | 'pid' | 'address' | 'startedAt' | 'version' | 'peerAddress'
+>
 
-/** Finds the last process that took the database. Undefined if there is none or the table does not exist yet. */
-export async function findReplica(db: Db): Promise<Replica | undefined> {
+/** Milliseconds of the clock of PostgreSQL, also inside a long transaction. */
+const databaseNow = sql<number>`floor(extract(epoch from clock_timestamp()) * 1000)::bigint`
+const leaseEnd = (leaseMs: number): RawBuilder<number> =>
+  sql<number>`${databaseNow} + ${leaseMs}::bigint`
+
+/** Finds the last process that used the database. Undefined if there is none or the table does not exist yet. */
+export async function findLastReplica(db: Db): Promise<Replica | undefined> {
   try {
     return await db
       .selectFrom('replicas')
@@ -27,8 +30,8 @@ export async function findReplica(db: Db): Promise<Replica | undefined> {
   }
 }
 
-/** There is only one holder, so any other row belongs to a process that died. */
-export async function saveReplica(db: Db, replica: Replica): Promise<void> {
+/** For a process that is alone with its database: any other row belongs to a process that died. */
+export async function saveOnlyReplica(db: Db, replica: NewReplica): Promise<void> {
   await db.deleteFrom('replicas').where('id', '!=', replica.id).execute()
   await db
     .insertInto('replicas')
@@ -37,100 +40,151 @@ export async function saveReplica(db: Db, replica: Replica): Promise<void> {
     .execute()
 }
 
-/** Returns undefined if another process holds the lock. */
-export function holdFile(file: string): Hold | undefined {
-  closeSync(openSync(file, 'a', 0o600))
-  const lock = new Database(file, { timeout: 0 })
-  try {
-    lock.exec('begin exclusive') // never ended, because nothing is written
-    return {
-      async release() {
-        lock.close()
-      },
-    }
-  } catch (error) {
-    lock.close()
-    if ((error as { code?: string }).code === 'SQLITE_BUSY') return undefined
-    throw error
-  }
-}
-
-const HOLD = 7_443_021 // arbitrary, the same for every control plane
-const AGAIN_MS = 1_000
-
-interface PostgresHoldOptions {
-  url: string
-  /**
-   * Returns whether the row still names us; the holder may be our own dead connection that the server has not noticed
-   * yet.
-   */
-  isOurs: () => Promise<boolean>
-  /** Another process holds it now, so this one must end. */
-  onLost: () => void
-  onBroken: (error: Error) => void
-}
-
-/**
- * Returns undefined if another process holds the lock. Reconnects a broken connection unless another process took it.
- */
-export async function holdPostgres(options: PostgresHoldOptions): Promise<Hold | undefined> {
-  const hold = new PostgresHold(options)
-  return (await hold.take()) ? hold : undefined
-}
-
-class PostgresHold implements Hold {
-  readonly #o: PostgresHoldOptions
-  #client: pg.Client | undefined
-  #timer: NodeJS.Timeout | undefined
-  #isReleased = false
-
-  constructor(options: PostgresHoldOptions) {
-    this.#o = options
-  }
-
-  async take(): Promise<boolean> {
-    const client = new pg.Client({ connectionString: this.#o.url, keepAlive: true })
-    client.on('error', () => {}) // the `end` event below handles it
-    await client.connect()
-    try {
-      // the server notices within half a minute that this machine is unreachable
-      await client.query('set tcp_keepalives_idle = 10')
-      await client.query('set tcp_keepalives_interval = 5')
-      await client.query('set tcp_keepalives_count = 3')
-      await client.query('set idle_session_timeout = 0').catch(() => undefined) // unknown before PostgreSQL 14
-      const { rows } = await client.query('select pg_try_advisory_lock($1) as taken', [HOLD])
-      if (rows[0]?.taken !== true || this.#isReleased) {
-        await client.end()
-        return this.#isReleased
-      }
-    } catch (error) {
-      await client.end().catch(() => undefined)
-      throw error
-    }
-    this.#client = client
-    client.once('end', () =>
-      this.#broken(new Error('the connection that holds the database ended')),
+/** One of several: writes its row with a new lease. */
+export async function saveReplica(db: Db, replica: NewReplica, leaseMs: number): Promise<void> {
+  await db
+    .insertInto('replicas')
+    .values({ ...replica, leaseUntil: leaseEnd(leaseMs) })
+    .onConflict((c) =>
+      c.column('id').doUpdateSet({
+        address: replica.address,
+        peerAddress: replica.peerAddress,
+        leaseUntil: leaseEnd(leaseMs),
+      }),
     )
-    return true
-  }
+    .execute()
+}
 
-  async release(): Promise<void> {
-    this.#isReleased = true
-    clearTimeout(this.#timer)
-    await this.#client?.end().catch(() => undefined)
-  }
+/** Returns false if its row is gone: the others declared it dead. */
+export async function renewLease(db: Db, id: string, leaseMs: number): Promise<boolean> {
+  const result = await db
+    .updateTable('replicas')
+    .set({ leaseUntil: leaseEnd(leaseMs) })
+    .where('id', '=', id)
+    .executeTakeFirst()
+  return result.numUpdatedRows > 0n
+}
 
-  #broken(error: Error): void {
-    if (this.#isReleased) return
-    this.#o.onBroken(error)
-    this.#timer = setTimeout(() => {
-      this.#again().catch((failed: Error) => this.#broken(failed))
-    }, AGAIN_MS)
-  }
+/** Deletes the rows whose lease is over. Rows without one are from an older release, which ran alone. */
+export async function deleteDeadReplicas(db: Db): Promise<Replica[]> {
+  return db
+    .deleteFrom('replicas')
+    .where((e) => e.or([e('leaseUntil', 'is', null), e('leaseUntil', '<', databaseNow)]))
+    .returningAll()
+    .execute()
+}
 
-  async #again(): Promise<void> {
-    if (await this.take()) return
-    if (await this.#o.isOurs()) throw new Error('the former connection still has the lock')
-    if (!this.#isReleased) this.#o.onLost()
-  }
+export const listLiveReplicas = (db: Db): Promise<Replica[]> =>
+  db
+    .selectFrom('replicas')
+    .selectAll()
+    .where('leaseUntil', '>=', databaseNow)
+    .orderBy('startedAt')
+    .orderBy('id')
+    .execute()
+
+export const findLiveReplica = (db: Db, id: string): Promise<Replica | undefined> =>
+  db
+    .selectFrom('replicas')
+    .selectAll()
+    .where('id', '=', id)
+    .where('leaseUntil', '>=', databaseNow)
+    .executeTakeFirst()
+
+export async function markReplicaDraining(db: Db, id: string): Promise<void> {
+  await db.updateTable('replicas').set({ drainingAt: databaseNow }).where('id', '=', id).execute()
+}
+
+export async function deleteReplica(db: Db, id: string): Promise<void> {
+  await db.deleteFrom('replicas').where('id', '=', id).execute()
+}
+
+/** Renews the duties that this replica has, and takes those that no one has. Returns the names it has now. */
+export async function claimDuties(
+  db: Db,
+  replicaId: string,
+  names: readonly string[],
+  leaseMs: number,
+): Promise<string[]> {
+  const rows = await db
+    .insertInto('duties')
+    .values(names.map((name) => ({ name, replicaId, leaseUntil: leaseEnd(leaseMs) })))
+    .onConflict((c) =>
+      c
+        .column('name')
+        .doUpdateSet({ replicaId, leaseUntil: leaseEnd(leaseMs) })
+        .where((e) =>
+          e.or([e('duties.replicaId', '=', replicaId), e('duties.leaseUntil', '<', databaseNow)]),
+        ),
+    )
+    .returning('name')
+    .execute()
+  return rows.map(({ name }) => name)
+}
+
+export async function releaseDuty(db: Db, replicaId: string, name: string): Promise<void> {
+  await db
+    .deleteFrom('duties')
+    .where('name', '=', name)
+    .where('replicaId', '=', replicaId)
+    .execute()
+}
+
+export async function releaseDuties(db: Db, replicaId: string): Promise<void> {
+  await db.deleteFrom('duties').where('replicaId', '=', replicaId).execute()
+}
+
+/** A later era outranks what servers know of an earlier one, as after a restore. Returns the era. */
+export async function beginEra(db: Db): Promise<number> {
+  const { era } = await db
+    .updateTable('installation')
+    .set({ era: sql<number>`greatest(era + 1, ${databaseNow})` })
+    .returning('era')
+    .executeTakeFirstOrThrow()
+  return era
+}
+
+export const findEra = async (db: Db): Promise<number> =>
+  (await db.selectFrom('installation').select('era').executeTakeFirstOrThrow()).era
+
+export interface AgentWake {
+  id: number
+  agentId: string
+  isTrust: boolean
+}
+
+/** Written in the transaction that changes something for an agent. */
+export async function insertAgentWakes(
+  db: Db,
+  wakes: readonly Omit<AgentWake, 'id'>[],
+): Promise<void> {
+  if (wakes.length === 0) return
+  await db
+    .insertInto('agentWakes')
+    .values(
+      wakes.map(({ agentId, isTrust }) => ({
+        agentId,
+        isTrust: isTrust ? (1 as const) : (0 as const),
+        at: databaseNow,
+      })),
+    )
+    .execute()
+}
+
+/** Those of the last `withinMs`, which covers transactions that commit late. */
+export async function listAgentWakes(db: Db, withinMs: number): Promise<AgentWake[]> {
+  const rows = await db
+    .selectFrom('agentWakes')
+    .select(['id', 'agentId', 'isTrust'])
+    .where('at', '>=', sql<number>`${databaseNow} - ${withinMs}::bigint`)
+    .orderBy('id')
+    .execute()
+  return rows.map(({ id, agentId, isTrust }) => ({ id, agentId, isTrust: isTrust === 1 }))
+}
+
+export async function deleteOldAgentWakes(db: Db, afterMs: number): Promise<void> {
+  await db
+    .deleteFrom('agentWakes')
+    .where('at', '<', sql<number>`${databaseNow} - ${afterMs}::bigint`)
+    .execute()
 }

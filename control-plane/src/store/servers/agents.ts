@@ -136,6 +136,10 @@ export async function lockAgent(db: Db, id: string, reason: string, now: number)
     .execute()
 }
 
+export async function updateTakeovers(db: Db, id: string, takeovers: string): Promise<void> {
+  await db.updateTable('agents').set({ takeovers }).where('id', '=', id).execute()
+}
+
 /** Takes the session in one statement; the newest wins. Undefined if the agent is revoked or locked. */
 export async function takeSession(
   db: Db,
@@ -256,4 +260,41 @@ export async function endSessionsOfOthers(db: Db, replicaId: string, now: number
     .where('sessionId', 'is not', null)
     .where('replicaId', '!=', replicaId)
     .execute()
+}
+
+export interface OrphanSession {
+  id: string
+  sessionEpoch: number
+}
+
+/** Lists sessions of replicas that have no row any more. */
+export const listOrphanSessions = (db: Db, limit: number): Promise<OrphanSession[]> =>
+  db
+    .selectFrom('agents')
+    .select(['id', 'sessionEpoch'])
+    .where('sessionId', 'is not', null)
+    .where('replicaId', 'not in', db.selectFrom('replicas').select('id'))
+    .orderBy('id')
+    .limit(limit)
+    .execute()
+
+/** Returns those that were not ended or replaced since they were listed. */
+export async function endSessions(
+  db: Db,
+  sessions: readonly OrphanSession[],
+  now: number,
+): Promise<{ id: string; serverId: number }[]> {
+  const ended: { id: string; serverId: number }[] = []
+  for (const { id, sessionEpoch } of sessions) {
+    const row = await db
+      .updateTable('agents')
+      .set({ sessionId: null, disconnectedAt: now })
+      .where('id', '=', id)
+      .where('sessionEpoch', '=', sessionEpoch)
+      .where('sessionId', 'is not', null)
+      .returning(['id', 'serverId'])
+      .executeTakeFirst()
+    if (row) ended.push(row)
+  }
+  return ended
 }

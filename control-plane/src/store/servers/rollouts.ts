@@ -125,13 +125,18 @@ export async function listLatestUpdates(
 }
 
 /** The update that a server is offered now. */
-export async function findOffer(db: Db, serverId: number): Promise<AgentUpdate | undefined> {
+export async function findOffer(
+  db: Db,
+  serverId: number,
+): Promise<(AgentUpdate & { counter: number }) | undefined> {
   return db
     .selectFrom('agentUpdates')
-    .selectAll()
-    .where('serverId', '=', serverId)
-    .where('state', '=', 'offered')
-    .orderBy('rolloutId', 'desc')
+    .innerJoin('agentRollouts', 'agentRollouts.id', 'agentUpdates.rolloutId')
+    .selectAll('agentUpdates')
+    .select('agentRollouts.counter')
+    .where('agentUpdates.serverId', '=', serverId)
+    .where('agentUpdates.state', '=', 'offered')
+    .orderBy('agentUpdates.rolloutId', 'desc')
     .executeTakeFirst()
 }
 

@@ -2,11 +2,16 @@
 // target is one transaction too: tables, rows and checks appear together or not at all.
 import pg from 'pg'
 import { BACKUPS } from '../../limits/installation.ts'
+import { ENTRY_BYTES } from '../deployments/log-index.ts'
+import { blockValues, INSERT_BLOCK, packBlock, unpack } from '../deployments/log-packing.ts'
+import { partitionStatement } from '../deployments/log-partitions.ts'
 import { planMigrations } from '../engine/migrations.ts'
+import { USE } from '../engine/postgres-link.ts'
 import type { Row } from './rows.ts'
 import {
   type Counters,
   type LogLength,
+  type LogPart,
   type Table,
   type TableSource,
   type TableTarget,
@@ -38,7 +43,7 @@ async function listTables(client: pg.Client): Promise<Table[]> {
     from pg_class c
     join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
     left join pg_index i on i.indrelid = c.oid and i.indisprimary
-    where c.relkind = 'r' and c.relnamespace = current_schema()::regnamespace
+    where c.relkind = 'r' and not c.relispartition and c.relnamespace = current_schema()::regnamespace
     order by c.relname collate "C", a.attnum`)
   const found = rows as { name: string; column: string; place: number }[]
   const names = [...new Set(found.map((r) => r.name))]
@@ -69,6 +74,54 @@ async function listCounters(client: pg.Client): Promise<Counters> {
     if (last > 0) counters[name] = last
   }
   return counters
+}
+
+/** Blocks of logs read together. */
+const FETCHED = 16
+
+/** Undefined if the log is not in blocks, or not to this length. */
+async function openLog(
+  client: pg.Client,
+  { attemptId, bytes, records }: LogLength,
+  part: LogPart,
+): Promise<AsyncIterable<Buffer> | undefined> {
+  const { rows: tables } = await client.query(
+    "select to_regclass('log_blocks') is not null as made",
+  )
+  if (tables[0]?.made !== true) return undefined
+  const { rows } = await client.query(
+    `select 1 from log_blocks where attempt_id = $1 and seq < $2 and seq + records >= $2
+     and start + bytes >= $3`,
+    [attemptId, records, bytes],
+  )
+  if (rows.length === 0) return undefined
+  const [column, length] =
+    part === 'log' ? (['data', bytes] as const) : (['entries', records * ENTRY_BYTES] as const)
+  return readBlocks(client, attemptId, column, length)
+}
+
+async function* readBlocks(
+  client: pg.Client,
+  attemptId: string,
+  column: 'data' | 'entries',
+  length: number,
+): AsyncGenerator<Buffer> {
+  const size = column === 'data' ? 'bytes' : `records * ${ENTRY_BYTES}`
+  let left = length
+  for (let seq = -1; left > 0; ) {
+    const { rows } = await client.query<{ seq: number; bytes: number; content: Buffer }>(
+      `select seq, ${size} as bytes, ${column} as content from log_blocks where attempt_id = $1 and seq > $2
+       order by seq limit ${FETCHED}`,
+      [attemptId, seq],
+    )
+    if (rows.length === 0) throw new TransferError(`A part of the log ${attemptId} is missing.`)
+    for (const row of rows) {
+      const piece = unpack(row.content, row.bytes).subarray(0, left)
+      left -= piece.length
+      seq = row.seq
+      if (piece.length > 0) yield piece
+    }
+  }
 }
 
 async function* readRows(client: pg.Client, table: Table): AsyncGenerator<Row[]> {
@@ -134,6 +187,7 @@ export async function openPostgresSource(url: string): Promise<TableSource> {
           )
         }
       },
+      openLog: (log, part) => openLog(client, log, part),
       close: () => client.end(),
     }
   } catch (error) {
@@ -148,30 +202,61 @@ interface Reference {
   definition: string
 }
 
-/** Gives the schema another name and makes an empty one, so that an earlier state can be restored. Nothing is deleted. */
-export async function setAsidePostgres(url: string): Promise<void> {
+async function setAside(client: pg.Client): Promise<void> {
+  const { rows } = await client.query('select current_schema() as name')
+  const name = String(rows[0].name)
+  const aside = `berth_undone_${Math.floor(Date.now() / 1_000)}`
+  await client.query('begin')
+  await client.query(`alter schema ${quote(name)} rename to ${quote(aside)}`)
+  await client.query(`create schema ${quote(name)}`)
+  const blocks = await client.query(
+    `select c.relname as table from pg_class c where c.relnamespace = $1::regnamespace
+     and (c.relname = 'log_blocks' or c.oid in
+       (select inhrelid from pg_inherits where inhparent = to_regclass($2)))`,
+    [quote(aside), `${quote(aside)}.log_blocks`],
+  )
+  for (const { table } of blocks.rows as { table: string }[]) {
+    await client.query(`alter table ${quote(aside)}.${quote(table)} set schema ${quote(name)}`)
+  }
+  await client.query('commit')
+}
+
+/**
+ * Gives the schema another name and makes an empty one, so that an earlier state can be restored by `work`. Nothing is
+ * deleted. The blocks of logs stay: they belong to the rows that come back. Returns false, and does nothing, while a
+ * control plane uses the database; none can start meanwhile.
+ */
+export async function whileSetAside(url: string, work: () => Promise<unknown>): Promise<boolean> {
   const client = await connect(url)
   try {
-    if ((await listTables(client)).length === 0) return
-    const { rows } = await client.query('select current_schema() as name')
-    const name = String(rows[0].name)
-    const aside = `berth_undone_${Math.floor(Date.now() / 1_000)}`
-    await client.query('begin')
-    await client.query(`alter schema ${quote(name)} rename to ${quote(aside)}`)
-    await client.query(`create schema ${quote(name)}`)
-    await client.query('commit')
+    if (!(await takeAlone(client))) return false
+    if ((await listTables(client)).length > 0) await setAside(client)
+    await work()
+    return true
   } finally {
     await client.end().catch(() => undefined)
   }
 }
 
-/** Refuses a database that has tables. */
+/** Until the connection ends, no control plane can start. False: one uses the database. */
+async function takeAlone(client: pg.Client): Promise<boolean> {
+  const { rows } = await client.query('select pg_try_advisory_lock($1) as alone', [USE])
+  return rows[0]?.alone === true
+}
+
+/** Refuses a database that has tables, or that a control plane uses. `isHeld`: whileSetAside keeps them out. */
 export async function createPostgresTarget(
   url: string,
   migrations: readonly string[],
+  { isHeld = false } = {},
 ): Promise<TableTarget> {
   const client = await connect(url)
   try {
+    if (!isHeld && !(await takeAlone(client))) {
+      throw new TransferError(
+        'A control plane uses this PostgreSQL database. Stop all of them first, and keep them from starting.',
+      )
+    }
     await client.query('begin')
     if ((await listTables(client)).length > 0) {
       throw new TransferError(
@@ -185,6 +270,12 @@ export async function createPostgresTarget(
     return {
       tables,
       load: (table, rows) => insertRows(client, table, rows),
+      async loadLog(attemptId, blocks) {
+        await client.query(partitionStatement(attemptId))
+        for await (const block of blocks) {
+          await client.query(INSERT_BLOCK, blockValues(attemptId, await packBlock(block)))
+        }
+      },
       async finish(counters) {
         for (const { table, name, definition } of references) {
           await client.query(

@@ -1,5 +1,6 @@
 // Whole tables, read from one database and written to another of either kind: for backups, restores and the move from
 // SQLite to PostgreSQL.
+import type { Block } from '../deployments/log-store.ts'
 import type { Engine } from '../engine/db.ts'
 import { encodeRow, type Row, RowHash, type TableSum } from './rows.ts'
 
@@ -18,6 +19,8 @@ export interface LogLength {
   records: number
 }
 
+export type LogPart = 'log' | 'idx'
+
 /** The highest number that each table with numbers of its own has assigned; a number is never assigned twice. */
 export type Counters = Record<string, number>
 
@@ -32,6 +35,8 @@ export interface TableSource {
   bytes(): Promise<number>
   rows(table: Table): AsyncGenerator<Row[]>
   logs(): AsyncGenerator<LogLength[]>
+  /** The first bytes of a log or of its index, if they are in the database and not in files. */
+  openLog?(log: LogLength, part: LogPart): Promise<AsyncIterable<Buffer> | undefined>
   close(): Promise<void>
 }
 
@@ -39,6 +44,8 @@ export interface TableSource {
 export interface TableTarget {
   tables: Table[]
   load(table: Table, rows: readonly Row[]): Promise<void>
+  /** Stores a log, if the database and not files hold logs. */
+  loadLog?(attemptId: string, blocks: AsyncIterable<Block>): Promise<void>
   /** Sets the counters and checks that every reference has its row. */
   finish(counters: Counters): Promise<void>
   readCounters(): Promise<Counters>

@@ -83,11 +83,11 @@ export async function saveConnection(
   found: FoundForge,
 ): Promise<ForgeConnection> {
   const existing = await listConnections(c.db, organizationId)
-  const isSame = (row: ForgeConnection): boolean =>
-    row.provider === found.provider &&
-    row.apiUrl === found.base &&
-    placeOf(ctx, row)?.token.reveal() === found.token.reveal()
-  const same = existing.find(isSame)
+  let same: ForgeConnection | undefined
+  for (const row of existing) {
+    if (row.provider !== found.provider || row.apiUrl !== found.base) continue
+    if ((await placeOf(ctx, row))?.token.reveal() === found.token.reveal()) same ??= row
+  }
   if (same) {
     const columns = { account: found.account, checkedAt: c.now, error: null }
     await updateConnection(c.db, same.id, columns)
@@ -149,7 +149,7 @@ export async function changeForgeConnection(
   asked: ForgeConnectionPatch,
 ): Promise<ForgeConnectionView> {
   const before = await loadForgeConnection(ctx.db, caller, id, 'project:write')
-  const token = asked.token ?? storedToken(ctx, before, asked.api_url)
+  const token = asked.token ?? (await storedToken(ctx, before, asked.api_url))
   const { provider, apiUrl: api_url } = before
   const found = await findForge(ctx, caller, {
     provider,
@@ -164,11 +164,15 @@ export async function changeForgeConnection(
 }
 
 /** A stored token is never sent to another origin: a member who cannot read it could have it sent to themselves. */
-function storedToken(ctx: Context, row: ForgeConnection, apiUrl: string | undefined): string {
+async function storedToken(
+  ctx: Context,
+  row: ForgeConnection,
+  apiUrl: string | undefined,
+): Promise<string> {
   const isSameOrigin =
     apiUrl === undefined ||
     (URL.canParse(apiUrl) && new URL(apiUrl).origin === new URL(row.apiUrl).origin)
-  const place = isSameOrigin ? placeOf(ctx, row) : undefined
+  const place = isSameOrigin ? await placeOf(ctx, row) : undefined
   if (place) return place.token.reveal()
   const message = 'Give the token too: it is not sent to another address than before.'
   throw invalidFields([{ field: 'token', code: 'token_required', message }])

@@ -52,7 +52,7 @@ const WELL_KNOWN: Partial<Record<Provider, string>> = {
 }
 
 /** Each request makes several calls to an address that the caller named. */
-export const countForgeCall = (ctx: Context, caller: Caller): void =>
+export const countForgeCall = (ctx: Context, caller: Caller): Promise<void> =>
   ctx.quotas.narrow.forgeCalls.take(`user ${caller.userId}`)
 
 /** Asks the forge who the token belongs to, after the caller was found to be allowed to. Uses the network. */
@@ -63,7 +63,7 @@ export async function findForge(
 ): Promise<FoundForge> {
   const token = new Sensitive(asked.token)
   const candidates = candidatesOf(ctx, asked)
-  countForgeCall(ctx, caller)
+  await countForgeCall(ctx, caller)
   let last: { error: ForgeError; provider: Provider } | undefined
   for (const candidate of candidates) {
     const place = { ...candidate, token }

@@ -215,7 +215,7 @@ async function putHook(client: ForgeClient, { url, secret, made }: WantedHook): 
 
 /** A project from before each had its own secret gets one now; the former one is accepted until this one is used. */
 async function currentSecret(ctx: Context, project: Project): Promise<string> {
-  const current = readWebhookSecrets(ctx, project).current
+  const { current } = await readWebhookSecrets(ctx, project)
   if (current !== undefined) return current
   return change(ctx, (c) => giveWebhookSecret(ctx, c, project))
 }

@@ -20,10 +20,13 @@ export const sealToken = (ctx: Context, connection: Bound, token: string): strin
   ctx.secretStore.seal('host-token', connectionPlace(connection), Buffer.from(token))
 
 /** Undefined if the token cannot be read any more. */
-export function placeOf(ctx: Context, connection: ForgeConnection): ForgePlace | undefined {
+export async function placeOf(
+  ctx: Context,
+  connection: ForgeConnection,
+): Promise<ForgePlace | undefined> {
   try {
     const place = connectionPlace(connection)
-    const plain = ctx.secretStore.open('host-token', place, connection.tokenSealed)
+    const plain = await ctx.secretStore.open('host-token', place, connection.tokenSealed)
     const token = new Sensitive(Buffer.from(plain).toString('utf8'))
     return { provider: connection.provider, base: connection.apiUrl, token }
   } catch (error) {
@@ -32,11 +35,11 @@ export function placeOf(ctx: Context, connection: ForgeConnection): ForgePlace |
   }
 }
 
-export function openConnected(
+export async function openConnected(
   ctx: Context,
   connection: ForgeConnection,
   repoUrl: string,
-): ForgeClient | undefined {
-  const place = placeOf(ctx, connection)
+): Promise<ForgeClient | undefined> {
+  const place = await placeOf(ctx, connection)
   return place && ctx.outbound.openRepository(place, repoUrl)
 }

@@ -25,11 +25,11 @@ export async function previewRepository(
   asked: { repository: string; branch: string },
 ): Promise<Preview> {
   const connection = await loadForgeConnection(ctx.db, caller, connectionId, 'project:write')
-  const place = placeOf(ctx, connection)
+  const place = await placeOf(ctx, connection)
   if (!place) {
     throw new AppError('forge_unreachable', 'The token cannot be read any more. Give it again.')
   }
-  countForgeCall(ctx, caller)
+  await countForgeCall(ctx, caller)
   const { branch } = asked
   try {
     const client = ctx.outbound.openPath(place, asked.repository)

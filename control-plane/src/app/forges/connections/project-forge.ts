@@ -31,6 +31,7 @@ import { findProject, lockProject, type Project } from '../../../store/projects/
 import { findUsableConnection, loadProject, missing } from '../../core/access.ts'
 import { auditCaller } from '../../core/audit.ts'
 import type { Change } from '../../core/change.ts'
+import { withLease } from '../../core/leases.ts'
 import { holdOrganization } from '../../core/locks.ts'
 import { change, emit } from '../../core/transaction.ts'
 import { ensureDataKey } from '../../installation/data-keys.ts'
@@ -84,9 +85,9 @@ async function choose(
   }
   const id = asked.connection_id
   const connection = await findUsableConnection(ctx.db, project.organizationId, id)
-  const place = connection && placeOf(ctx, connection)
+  const place = connection && (await placeOf(ctx, connection))
   if (connection && place) {
-    countForgeCall(ctx, caller)
+    await countForgeCall(ctx, caller)
     return { kind: 'stored', connection, place }
   }
   const message = connection
@@ -131,7 +132,8 @@ export async function oneAtATime(
   const busy = underWay.get(ctx) ?? new Map<number, Promise<void>>()
   underWay.set(ctx, busy)
   const before = busy.get(id) ?? Promise.resolve()
-  const mine = before.then(work, work)
+  const alone = () => withLease(ctx, `forge of project ${id}`, work)
+  const mine = before.then(alone, alone)
   const settled = mine.catch(() => {})
   busy.set(id, settled)
   await mine.finally(() => {
@@ -301,7 +303,7 @@ export async function openSetup(ctx: Context, project: Project) {
   const connection = id === null ? undefined : await findConnection(ctx.db, id)
   const setup = await findSetup(ctx.db, project.id)
   if (!connection || !setup) return undefined
-  return { connection, setup, client: openConnected(ctx, connection, project.repoUrl) }
+  return { connection, setup, client: await openConnected(ctx, connection, project.repoUrl) }
 }
 
 /** POST …/forge/check: looks again and changes nothing at the forge. */
@@ -313,7 +315,7 @@ export async function checkProjectForge(
   const project = await loadProject(ctx.db, caller, projectId, 'project:write')
   const opened = await openSetup(ctx, project)
   if (!opened) throw notConnected()
-  countForgeCall(ctx, caller)
+  await countForgeCall(ctx, caller)
   await change(ctx, async (c) => {
     const subject: [string, number] = ['project', projectId]
     await auditCaller(c, caller, project.organizationId, 'project.forge_check', subject)
@@ -335,7 +337,7 @@ export async function disconnectProject(
   const opened = await openSetup(ctx, project)
   if (!opened) throw notConnected()
   const { keyId, webhookId, repository } = opened.setup
-  const place = placeOf(ctx, opened.connection)
+  const place = await placeOf(ctx, opened.connection)
   const client = place && ctx.outbound.openPath(place, repository)
   const result = client ? await removeSetup(client, { keyId, webhookId }) : NO_TOKEN
   await change(ctx, async (c) => {

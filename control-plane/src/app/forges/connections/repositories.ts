@@ -32,11 +32,11 @@ export async function listForgeRepositories(
   asked: AskedRepositories,
 ): Promise<{ repositories: RepositoryView[]; next: string | null }> {
   const connection = await loadForgeConnection(ctx.db, caller, connectionId, 'project:write')
-  const place = placeOf(ctx, connection)
+  const place = await placeOf(ctx, connection)
   if (!place) {
     throw new AppError('forge_unreachable', 'The token cannot be read any more. Give it again.')
   }
-  countForgeCall(ctx, caller)
+  await countForgeCall(ctx, caller)
   try {
     const page = await ctx.outbound.openAccount(place).listRepositories(asked)
     const urls = await listRepositoryUrls(ctx.db, connection.organizationId)

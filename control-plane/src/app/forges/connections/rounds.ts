@@ -65,7 +65,7 @@ async function lookAgain(ctx: Context, projectId: number, claim: number): Promis
 
 async function takeAway(ctx: Context, removal: ForgeRemoval): Promise<void> {
   const connection = await findConnection(ctx.db, removal.connectionId)
-  const place = connection && placeOf(ctx, connection)
+  const place = connection && (await placeOf(ctx, connection))
   const isLast = removal.tries + 1 >= FORGE_CONNECTIONS.removalTries
   if (!place) return deleteRemoval(ctx.db, removal.id)
   try {

@@ -23,7 +23,7 @@ export const totpPlace = (userId: number) => ({
   rowId: userId,
 })
 
-export const openTotp = (ctx: Context, { userId, secretSealed }: TotpFactor): Uint8Array =>
+export const openTotp = (ctx: Context, { userId, secretSealed }: TotpFactor): Promise<Uint8Array> =>
   ctx.secretStore.open('totp', totpPlace(userId), secretSealed)
 
 const triesKey = (userId: number): string => `second-factor:${userId}`
@@ -61,7 +61,7 @@ export async function beginApp(ctx: Context, browsing: Browsing): Promise<NewApp
     if (found && found.confirmedAt !== null) {
       throw new AppError('validation_failed', 'You have an authenticator app. Remove it first.')
     }
-    const secret = found ? openTotp(ctx, found) : makeTotpSecret()
+    const secret = found ? await openTotp(ctx, found) : makeTotpSecret()
     if (!found) {
       const secretSealed = ctx.secretStore.seal('totp', totpPlace(userId), Buffer.from(secret))
       await insertTotp(c.db, { userId, secretSealed, createdAt: c.now })
@@ -87,7 +87,7 @@ export async function confirmApp(
     if (!found || found.confirmedAt !== null) {
       throw new AppError('validation_failed', 'There is no app to confirm. Start again.')
     }
-    const step = matchTotp(openTotp(ctx, found), code.replaceAll(/\s/g, ''), c.now)
+    const step = matchTotp(await openTotp(ctx, found), code.replaceAll(/\s/g, ''), c.now)
     if (step === undefined || !(await takeTotpStep(c.db, userId, step))) {
       throw new AppError(
         'second_factor_wrong',

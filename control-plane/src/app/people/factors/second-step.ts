@@ -97,7 +97,7 @@ const WRONG = {
 async function takeCode(ctx: Context, c: Change, userId: number, code: string): Promise<boolean> {
   const totp = await findTotp(c.db, userId)
   if (!totp || totp.confirmedAt === null) return false
-  const step = matchTotp(openTotp(ctx, totp), code, c.now)
+  const step = matchTotp(await openTotp(ctx, totp), code, c.now)
   return step !== undefined && takeTotpStep(c.db, userId, step)
 }
 

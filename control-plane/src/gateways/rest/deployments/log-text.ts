@@ -3,7 +3,7 @@ import { stripEscapes } from '@berth/shared'
 import type { LogLine } from '@berth/shared/api'
 import { LogSource } from '@berth/shared/wire'
 import type { AttemptStep } from '../../../store/deployments/attempts.ts'
-import type { StoredRecord } from '../../../store/deployments/log-files.ts'
+import type { StoredRecord } from '../../../store/deployments/log-index.ts'
 
 /** Works on one record; latin1 preserves every byte that is not part of an escape sequence. */
 export const stripAnsi = (data: Buffer): Buffer =>

@@ -7,6 +7,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import { openArtifactContent } from '../../../app/files/artifacts.ts'
 import {
+  type Download,
   openLogDownload,
   openRuntimeLogDownload,
   takeTicket,
@@ -14,7 +15,6 @@ import {
 import { authenticateSession } from '../../../app/people/browser-callers.ts'
 import type { Context } from '../../../context.ts'
 import type { Caller } from '../../../domain/core/access.ts'
-import type { Download } from '../../../identity/download-tickets.ts'
 import { DOWNLOADS } from '../../../limits/browser.ts'
 import type { Api } from '../http/api.ts'
 import { sendContent, whileOpen } from './artifacts.ts'
@@ -47,7 +47,7 @@ export function downloadRoutes(api: Api, ctx: Context): void {
     const caller = await callerOf(ctx, request)
     const leave = takePlace(open, caller.userId)
     reply.raw.once('close', leave)
-    return send(ctx, caller, takeTicket(ctx, caller, request.params.ticket), reply)
+    return send(ctx, caller, await takeTicket(ctx, caller, request.params.ticket), reply)
   })
 }
 

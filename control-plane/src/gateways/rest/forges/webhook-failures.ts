@@ -1,39 +1,28 @@
 // Counts wrong signatures per address and project by the minute, and in total by the second; refuses above a limit
 // before the body is read. During a flood only addresses with a recent valid signature are accepted; a forge retries,
-// and the next reconcile round catches up on what it missed. Memory is bounded: the oldest keys are dropped.
+// and the next reconcile round catches up on what it missed. The total protects this process, so it is not shared.
 import { AppError } from '@berth/shared'
+import type { RateLimit } from '../../../identity/rate-limit.ts'
 import { WEBHOOKS } from '../../../limits/forges.ts'
 
 const KEYS = 10_000
-const MINUTE_MS = 60_000
 const SECOND_MS = 1_000
 
-interface Window {
-  since: number
-  count: number
-}
-
 export class WebhookFailures {
+  readonly #limit: RateLimit
   readonly #now: () => number
-  readonly #windows = new Map<string, Window>()
   readonly #good = new Map<string, number>()
-  #everybody: Window = { since: 0, count: 0 }
+  #everybody = { since: 0, count: 0 }
 
-  constructor(now: () => number) {
+  constructor(limit: RateLimit, now: () => number) {
+    this.#limit = limit
     this.#now = now
   }
 
-  #current(key: string): Window | undefined {
-    const window = this.#windows.get(key)
-    return window && this.#now() - window.since < MINUTE_MS ? window : undefined
-  }
-
-  /** Throws 429 for an address above a limit. */
+  /** Throws 429 for an address above a limit. Waits for nothing: a flood must stay cheap. */
   check(address: string, project: string): void {
-    const window = this.#current(`${address} ${project}`)
-    if (window && window.count >= WEBHOOKS.failuresPerMinute) {
-      throw tooMany(Math.ceil((window.since + MINUTE_MS - this.#now()) / 1_000))
-    }
+    const known = this.#limit.look(`${address} ${project}`)
+    if (known?.left === 0) throw tooMany(known.seconds)
     const isFlood =
       this.#now() - this.#everybody.since < SECOND_MS &&
       this.#everybody.count >= WEBHOOKS.failuresPerSecond
@@ -43,15 +32,12 @@ export class WebhookFailures {
   }
 
   /** Records a wrong signature. */
-  note(address: string, project: string): void {
+  async note(address: string, project: string): Promise<void> {
     if (this.#now() - this.#everybody.since >= SECOND_MS) {
       this.#everybody = { since: this.#now(), count: 0 }
     }
     this.#everybody.count += 1
-    const key = `${address} ${project}`
-    const window = this.#current(key)
-    if (window) window.count += 1
-    else put(this.#windows, key, { since: this.#now(), count: 1 })
+    await this.#limit.count(`${address} ${project}`)
   }
 
   /** Records a valid signature. */
@@ -60,7 +46,7 @@ export class WebhookFailures {
   }
 }
 
-function put<T>(map: Map<string, T>, key: string, value: T): void {
+function put(map: Map<string, number>, key: string, value: number): void {
   map.delete(key)
   const oldest = map.size >= KEYS ? map.keys().next().value : undefined
   if (oldest !== undefined) map.delete(oldest)

@@ -41,7 +41,7 @@ const ERRORS: Record<string, AppError> = {
 }
 
 export function webhookRoutes(api: Api, ctx: Context): void {
-  const failures = new WebhookFailures(() => ctx.clock.now())
+  const failures = new WebhookFailures(ctx.quotas.narrow.webhookFailures, () => ctx.clock.now())
   api.removeAllContentTypeParsers()
   api.addContentTypeParser(
     ['application/json', FORM],
@@ -63,7 +63,13 @@ export function webhookRoutes(api: Api, ctx: Context): void {
       bodyLimit: WEBHOOKS.bodyBytes,
       config: {
         needs: 'nothing',
-        errors: ['invalid_signature', 'unavailable', 'storage_full'],
+        errors: [
+          'invalid_signature',
+          'unavailable',
+          'database_unavailable',
+          'outcome_unknown',
+          'storage_full',
+        ],
         anyQuery: true,
       },
       schema: {
@@ -80,9 +86,9 @@ export function webhookRoutes(api: Api, ctx: Context): void {
         body,
         isForm: (request.headers['content-type'] ?? '').toLowerCase().startsWith(FORM),
         address: request.ip,
-      }).catch((error: unknown) => {
+      }).catch(async (error: unknown) => {
         const isWrong = error instanceof AppError && error.code === 'invalid_signature'
-        if (isWrong) failures.note(request.ip, projectOf(request))
+        if (isWrong) await failures.note(request.ip, projectOf(request))
         throw error
       })
       failures.noteGood(request.ip)

@@ -20,7 +20,7 @@ import { acceptRepeats, mayRepeat } from './idempotency.ts'
 import { findNul } from './json-body.ts'
 import { acceptSignedCursors } from './paging.ts'
 import { sendProblem } from './problem.ts'
-import { countBadToken, countRequest, serializeQuotas } from './quotas.ts'
+import { countBadToken, countRequest, giveBack, serializeQuotas } from './quotas.ts'
 import { type AllowedAt, answerBroken, refuseTunnel, wrongMethod } from './raw-answers.ts'
 import { requestId } from './request-ids.ts'
 
@@ -220,19 +220,24 @@ export function requireToken(api: Api, ctx: Context): void {
   acceptSignedCursors(api, ctx)
   acceptRepeats(api, ctx)
   api.addHook('onSend', (request, reply, payload, done) => {
-    serializeQuotas(request, reply)
-    done(null, payload)
+    if (request.counted && reply.statusCode === 304) {
+      giveBack(request.counted).then(() => answer(), done)
+    } else answer()
+    function answer(): void {
+      serializeQuotas(request, reply)
+      done(null, payload)
+    }
   })
   api.addHook('onRequest', async (request) => {
     try {
       const from = { address: request.ip, requestId: request.id }
       request.who = await authenticate(ctx, request.headers.authorization, from)
     } catch (error) {
-      if (error instanceof AppError && error.status === 401) countBadToken(ctx, request)
+      if (error instanceof AppError && error.status === 401) await countBadToken(ctx, request)
       throw error
     }
     const { userId, origin } = request.who.caller
-    countRequest(ctx, request, { userId, tokenId: origin.tokenId })
+    await countRequest(ctx, request, { userId, tokenId: origin.tokenId })
     request.who = askOrganization(request.who, request.headers['x-service-organization'])
   })
 }

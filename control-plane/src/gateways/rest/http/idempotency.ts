@@ -5,8 +5,9 @@ import { createHmac, type KeyObject } from 'node:crypto'
 import { AppError, REST } from '@berth/shared'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { encodeFields } from '../../../app/core/audit-chain.ts'
-import { beginRequest, finishRequest, replyOf, type Turn } from '../../../app/core/idempotency.ts'
+import { beginRequest, finishRequest, replyOf } from '../../../app/core/idempotency.ts'
 import { type About, KINDS, requireAccess } from '../../../app/core/replay-access.ts'
+import { runInTurn, type Turn } from '../../../app/core/turns.ts'
 import type { ByToken } from '../../../app/people/callers.ts'
 import type { Context } from '../../../context.ts'
 import type { Api } from './api.ts'
@@ -29,8 +30,12 @@ export const mayRepeat = (request: FastifyRequest): boolean =>
 export function acceptRepeats(api: Api, ctx: Context): void {
   const [key] = ctx.secretStore.deriveKeys('compare requests')
   api.addHook('preValidation', (request, reply, done) => {
-    if (mayRepeat(request) && request.who) return takeTurn(request, request.who, reply)
-    done()
+    if (!mayRepeat(request) || !request.who) return done()
+    // a callback, so that the handler and all that it awaits belong to the turn
+    takeTurn(request, request.who, reply).then((turn) => {
+      request.turn = turn ?? null
+      if (turn) runInTurn(turn, () => done())
+    }, done)
   })
   async function takeTurn(request: FastifyRequest, who: ByToken, reply: FastifyReply) {
     const given = String(request.headers['idempotency-key'])
@@ -41,17 +46,15 @@ export function acceptRepeats(api: Api, ctx: Context): void {
     const { userId } = who.caller
     const name = { userId, method: request.method, path: pathOf(request), key: given }
     const print = fingerprint(key as KeyObject, request)
-    const begun = await beginRequest(ctx, name, print)
-    if ('turn' in begun) {
-      request.turn = begun.turn
-      return
-    }
+    const begun = await beginRequest(ctx, name, print, createdBy(request))
+    if ('turn' in begun) return begun.turn
     const about = aboutOf(request, begun.known.madeId)
     if (about) await requireAccess(ctx, who.caller, about)
     const { status, body, contentType, location } = replyOf(begun.known, print)
     if (location !== null) reply.header('location', location)
     if (contentType !== null) reply.type(contentType)
-    return reply.code(status).header('idempotent-replayed', 'true').send(body)
+    reply.code(status).header('idempotent-replayed', 'true').send(body)
+    return undefined
   }
   api.addHook('onSend', (request, reply, payload, done) => {
     const { turn } = request
@@ -66,13 +69,19 @@ export function acceptRepeats(api: Api, ctx: Context): void {
     payload: unknown,
   ): Promise<unknown> {
     try {
-      await finishRequest(ctx, turn, remembered(request, reply, payload))
+      await finishRequest(ctx, turn, reply.statusCode, remembered(request, reply, payload))
     } catch (error) {
       // the change is committed and its reply is sent; only a repetition must wait
       ctx.log.error({ err: error, requestId: request.id }, 'a reply could not be remembered')
     }
     return payload
   }
+}
+
+/** What a POST to a list creates: `task` for /api/environments/:id/tasks. */
+function createdBy({ method, routeOptions }: FastifyRequest): string | undefined {
+  const last = routeOptions.url?.split('/').at(-1) ?? ''
+  return method === 'POST' && /^[a-z]+s$/.test(last) ? last.slice(0, -1) : undefined
 }
 
 /** Derives the subject of a request from its route; undefined if access control does not cover it. */

@@ -10,30 +10,36 @@ declare module 'fastify' {
   }
 }
 
-export function countBadToken(ctx: Context, request: FastifyRequest): void {
-  request.counted = ctx.quotas.countBadToken(request.ip)
+export async function countBadToken(ctx: Context, request: FastifyRequest): Promise<void> {
+  request.counted = await ctx.quotas.countBadToken(request.ip)
   requireQuota(request.counted)
 }
 
 /** Counts a request with a valid token. */
-export function countRequest(ctx: Context, request: FastifyRequest, by: Asker): void {
+export async function countRequest(
+  ctx: Context,
+  request: FastifyRequest,
+  by: Asker,
+): Promise<void> {
   const { policy } = request.routeOptions.config
   request.counted = [
-    ...ctx.quotas.countRequest(by),
-    ...(policy ? ctx.quotas.countUse(policy, by.userId) : []),
+    ...(await ctx.quotas.countRequest(by)),
+    ...(policy ? await ctx.quotas.countUse(policy, by.userId) : []),
   ]
   requireQuota(request.counted)
 }
 
-/** Runs last, when the status is known: 304 costs nothing. */
+/** For 304, which costs nothing. */
+export async function giveBack(counted: readonly Counted[]): Promise<void> {
+  for (const c of counted) {
+    await c.limit.giveBack(c.key)
+    c.left = Math.min(c.left + 1, c.limit.perMinute)
+  }
+}
+
+/** Runs last, when the status is known. */
 export function serializeQuotas(request: FastifyRequest, reply: FastifyReply): void {
   if (!request.counted) return
-  if (reply.statusCode === 304) {
-    for (const c of request.counted) {
-      c.limit.giveBack(c.key)
-      c.left = Math.min(c.left + 1, c.limit.perMinute)
-    }
-  }
   const list = request.counted
   const policies = list.map((c) => `"${c.name}";q=${c.limit.perMinute};w=60`)
   reply.header('ratelimit-policy', policies.join(', '))

@@ -3,15 +3,17 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { AppError } from '@berth/shared'
 import { z } from 'zod'
-import { checkStore, type StoreHealth } from '../../../app/installation/health.ts'
+import { checkStore } from '../../../app/installation/health.ts'
 import type { Context } from '../../../context.ts'
 import type { Api } from '../http/api.ts'
 import { countBadToken } from '../http/quotas.ts'
 
-const WORDS: Record<StoreHealth['status'], string> = {
-  ok: 'ok\n',
-  storage_full: 'The disk is full.\n',
-  unavailable: 'The database does not answer.\n',
+/** Undefined: ready. With a full disk too, because reads go on; /api/health reports that. */
+async function describeUnready(ctx: Context): Promise<string | undefined> {
+  if (ctx.replicas.isDraining) return 'It is stopping.'
+  const { status } = await checkStore(ctx)
+  if (status === 'unavailable') return 'The database does not answer.'
+  return ctx.replicas.isReady ? undefined : 'Its lease could not be renewed.'
 }
 
 const Text = z.string()
@@ -35,7 +37,7 @@ export function monitoringRoutes(api: Api, ctx: Context): void {
     {
       config,
       schema: {
-        summary: 'It can serve: the database answers and the disk has space',
+        summary: 'It can serve: the database answers, its lease is valid, and it is not stopping',
         response: {
           200: { content: { 'text/plain': { schema: Text } } },
           503: { content: { 'text/plain': { schema: Text } } },
@@ -43,11 +45,11 @@ export function monitoringRoutes(api: Api, ctx: Context): void {
       },
     },
     async (_request, reply) => {
-      const { status } = await checkStore(ctx)
+      const why = await describeUnready(ctx)
       return reply
-        .code(status === 'ok' ? 200 : 503)
+        .code(why === undefined ? 200 : 503)
         .type('text/plain')
-        .send(WORDS[status])
+        .send(`${why ?? 'ok'}\n`)
     },
   )
   api.get(
@@ -66,7 +68,7 @@ export function monitoringRoutes(api: Api, ctx: Context): void {
       }
       const given = /^Bearer (.+)$/i.exec(request.headers.authorization ?? '')?.[1] ?? ''
       if (!timingSafeEqual(digest(given), digest(metricsToken))) {
-        countBadToken(ctx, request)
+        await countBadToken(ctx, request)
         throw new AppError(
           'token_invalid',
           'Send the token of BERTH_METRICS_TOKEN as a bearer token.',

@@ -22,7 +22,6 @@ import {
   renewExpired,
 } from '../../../app/servers/enrolment.ts'
 import type { Context } from '../../../context.ts'
-import { RateLimit } from '../../../identity/rate-limit.ts'
 import { ENROLMENT } from '../../../limits/keys.ts'
 import { time } from '../../serializers/fields.ts'
 import type { Api } from '../http/api.ts'
@@ -59,7 +58,7 @@ export function openRoutes(api: Api, ctx: Context): void {
       },
     },
     async (request, reply) => {
-      ctx.quotas.narrow.setUps.take(request.ip)
+      await ctx.quotas.narrow.setUps.take(request.ip)
       const from = { address: request.ip, requestId: request.id }
       const made = await completeSetup(ctx, { ...request.body, withToken: true }, from)
       if (made.token === undefined || made.expiresAt === undefined) throw new Error('unreachable')
@@ -78,11 +77,7 @@ export function openRoutes(api: Api, ctx: Context): void {
 }
 
 function agentRoutes(api: Api, ctx: Context): void {
-  const joins = new RateLimit(
-    ctx.config.enrolmentsPerMinute,
-    () => ctx.clock.now(),
-    'BERTH_ENROLMENTS_PER_MINUTE',
-  )
+  const { joins } = ctx.quotas.narrow
   const bodyLimit = ENROLMENT.bodyBytes
   api.post(
     '/api/agent/enroll',
@@ -96,7 +91,7 @@ function agentRoutes(api: Api, ctx: Context): void {
       },
     },
     async (request) => {
-      joins.take(request.ip)
+      await joins.take(request.ip)
       return enrolAgent(ctx, request.body)
     },
   )
@@ -112,7 +107,7 @@ function agentRoutes(api: Api, ctx: Context): void {
       },
     },
     async (request) => {
-      joins.take(request.ip)
+      await joins.take(request.ip)
       const { nonce, expiresAt } = await challengeRenewal(ctx, request.body.certificate)
       return { nonce, expires_at: time(expiresAt) }
     },
@@ -129,7 +124,7 @@ function agentRoutes(api: Api, ctx: Context): void {
       },
     },
     async (request) => {
-      joins.take(request.ip)
+      await joins.take(request.ip)
       return renewExpired(ctx, request.body)
     },
   )
@@ -145,7 +140,7 @@ function agentRoutes(api: Api, ctx: Context): void {
       },
     },
     async (request) => {
-      joins.take(request.ip)
+      await joins.take(request.ip)
       return endLeavingAgent(ctx, request.body)
     },
   )

@@ -16,7 +16,12 @@ import type { Caller } from '../../../domain/core/access.ts'
 import { EVENT_STREAMS } from '../../../limits/notices.ts'
 import type { Admission } from '../../../notifications/admission.ts'
 import { describeEvents, type LiveEvent } from '../../../notifications/states.ts'
-import { isOutOfReach, streamEvents } from '../../../notifications/stream.ts'
+import {
+  type Begun,
+  isOutOfReach,
+  type Reset,
+  streamEvents,
+} from '../../../notifications/stream.ts'
 import {
   type EventFilter,
   type EventRow,
@@ -191,7 +196,8 @@ async function* writeEvents(
         yield ': still here\n\n'
         continue
       }
-      if (first.done) return
+      // a reader that connects again with its id learns that the events after it are gone
+      if (first.done || first.value.kind === 'reset') return
       yield writeMessage(first.value)
       next = take()
     }
@@ -201,7 +207,7 @@ async function* writeEvents(
 }
 
 /** A stream that begins or skips what is not public still tells its reader where to continue. */
-function writeMessage(message: LiveEvent | { kind: 'begun' | 'reset'; seq: number }): string {
+function writeMessage(message: LiveEvent | Begun | Reset): string {
   const event = 'organizationId' in message ? serializePublicEvent(message) : undefined
   if (!event) return `id: ${message.seq}\n\n`
   return `id: ${event.id}\nevent: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`

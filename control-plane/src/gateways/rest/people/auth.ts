@@ -104,7 +104,7 @@ export function authRoutes(api: Api, ctx: Context): void {
         const email = emailOf(request.body)
         await report(await answerSignIn(ctx, email, toRequest(ctx, request), from), reply)
       } else if (path === '/request-password-reset') {
-        const message = beginReset(ctx, emailOf(request.body), toRequest(ctx, request), from)
+        const message = await beginReset(ctx, emailOf(request.body), toRequest(ctx, request), from)
         reply.header('cache-control', 'no-store').send({ status: true, message })
       } else if (path === '/change-password') {
         // a guess here counts like one at sign-in, for the same account
@@ -114,7 +114,7 @@ export function authRoutes(api: Api, ctx: Context): void {
       } else if (path === '/callback/oidc') {
         await reportProvider(ctx, request, reply)
       } else {
-        if (path === '/reset-password') ctx.quotas.narrow.links.take(request.ip)
+        if (path === '/reset-password') await ctx.quotas.narrow.links.take(request.ip)
         await report(await askLibrary(ctx, toRequest(ctx, request), from), reply)
       }
       return reply
@@ -128,7 +128,7 @@ async function reportProvider(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<void> {
-  ctx.quotas.narrow.ceremonies.take(request.ip)
+  await ctx.quotas.narrow.ceremonies.take(request.ip)
   const { origin } = new URL(ctx.baseUrl)
   reply.header('cache-control', 'no-store').header('referrer-policy', 'no-referrer')
   try {

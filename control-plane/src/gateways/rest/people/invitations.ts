@@ -134,7 +134,7 @@ export function openInvitationRoutes(api: Api, ctx: Context): void {
       },
     },
     async (request, reply) => {
-      tries.take(request.ip)
+      await tries.take(request.ip)
       const offer = await describeInvitation(ctx, request.body.token)
       reply.header('cache-control', 'no-store')
       return serializeOffer(offer)
@@ -154,7 +154,7 @@ export function openInvitationRoutes(api: Api, ctx: Context): void {
       },
     },
     async (request, reply) => {
-      tries.take(request.ip)
+      await tries.take(request.ip)
       const from = { address: request.ip, requestId: request.id }
       const joined = await registerByInvitation(ctx, request.body, from)
       return reply

@@ -1,6 +1,6 @@
 // OAuth for clients: device login, refresh, revocation (RFC 8628, 6749, 7009) and metadata (RFC 8414). Form bodies,
 // OAuth's own error bodies for every failure, no caching. Unknown parameters are ignored, as RFC 6749 requires.
-import { PEOPLE, REST } from '@berth/shared'
+import { PEOPLE } from '@berth/shared'
 import {
   AuthorizationServer,
   DEVICE_GRANT,
@@ -21,7 +21,6 @@ import {
 import { refreshTokens, revokeByToken } from '../../../app/people/login-tokens.ts'
 import type { Context } from '../../../context.ts'
 import { parseScopes } from '../../../domain/people/people.ts'
-import { RateLimit } from '../../../identity/rate-limit.ts'
 import type { Api } from '../http/api.ts'
 import { toAppError } from '../http/problem.ts'
 
@@ -80,7 +79,7 @@ export function oauthRoutes(api: Api, ctx: Context): void {
 }
 
 function deviceRoute(api: Api, ctx: Context): void {
-  const starts = new RateLimit(PEOPLE.deviceStartsPerMinute, () => ctx.clock.now())
+  const { deviceStarts } = ctx.quotas.narrow
   api.post(
     '/api/oauth/device_authorization',
     {
@@ -98,7 +97,7 @@ function deviceRoute(api: Api, ctx: Context): void {
       },
     },
     async (request, reply) => {
-      starts.take(request.ip)
+      await deviceStarts.take(request.ip)
       const { client_id, scope, device_name: deviceName } = request.body
       requireClient(client_id)
       const started = await startDevice(ctx, { scope, deviceName }, request.ip)
@@ -151,7 +150,7 @@ async function grant(
 }
 
 function tokenRoute(api: Api, ctx: Context): void {
-  const wrong = new RateLimit(REST.badTokensPerMinute, () => ctx.clock.now())
+  const { wrongGrants } = ctx.quotas.narrow
   api.post(
     '/api/oauth/token',
     {
@@ -167,8 +166,9 @@ function tokenRoute(api: Api, ctx: Context): void {
     async (request, reply) => {
       const from = { address: request.ip, requestId: request.id }
       reply.header('cache-control', 'no-store')
-      return grant(ctx, request.body, from).catch((error: unknown) => {
-        if (error instanceof OauthRefusal && error.code === 'invalid_grant') wrong.take(request.ip)
+      return grant(ctx, request.body, from).catch(async (error: unknown) => {
+        const isWrong = error instanceof OauthRefusal && error.code === 'invalid_grant'
+        if (isWrong) await wrongGrants.take(request.ip)
         throw error
       })
     },
@@ -176,7 +176,7 @@ function tokenRoute(api: Api, ctx: Context): void {
 }
 
 function revokeRoute(api: Api, ctx: Context): void {
-  const asked = new RateLimit(REST.badTokensPerMinute, () => ctx.clock.now())
+  const { revocations } = ctx.quotas.narrow
   api.post(
     '/api/oauth/revoke',
     {
@@ -190,7 +190,7 @@ function revokeRoute(api: Api, ctx: Context): void {
       },
     },
     async (request, reply) => {
-      asked.take(request.ip)
+      await revocations.take(request.ip)
       const { token } = request.body
       if (!token) throw new OauthRefusal('invalid_request', 'token is missing.')
       await revokeByToken(ctx, token, { address: request.ip, requestId: request.id })

@@ -23,7 +23,7 @@ export function repositoryRoutes(api: Api, ctx: Context): void {
       schema: { params: IdParams, response: { 200: RepositoryCheck } },
     },
     async (request) => {
-      ctx.quotas.narrow.repositoryChecks.take(`user ${callerOf(request).userId}`)
+      await ctx.quotas.narrow.repositoryChecks.take(`user ${callerOf(request).userId}`)
       return serializeRepositoryCheck(
         await checkRepository(ctx, callerOf(request), request.params.id),
       )

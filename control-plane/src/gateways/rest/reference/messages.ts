@@ -296,7 +296,7 @@ export const ERROR_TEXTS: Record<ErrorCode, ErrorText> = {
     'Wait a moment and repeat the request with the same key and body.',
   ),
   idempotency_not_replayable: say(
-    'The first request with this key succeeded, but its reply is not kept, because it showed a secret or belongs to variables. Nothing was done a second time.',
+    'The first request with this key had its effect, but its reply is not kept, because it showed a secret, belongs to variables, or was lost. Nothing was done a second time.',
     'Look at what was made (`id`, `location`). If the secret was lost, make a new one with a new key.',
   ),
   log_expired: say(
@@ -379,8 +379,16 @@ export const ERROR_TEXTS: Record<ErrorCode, ErrorText> = {
     'Try again. If it happens again, give the `request_id` to the administrator of the installation.',
   ),
   unavailable: say(
-    'The control plane is starting or stopping, or its database does not answer.',
+    'The control plane is starting or stopping, or has as many connections as it may have.',
     'Try again after the seconds of `Retry-After`.',
+  ),
+  database_unavailable: say(
+    'The database does not answer now, for example while a standby takes over.',
+    'Try again after the seconds of `Retry-After`; send an `Idempotency-Key` with each change.',
+  ),
+  outcome_unknown: say(
+    'The database went away while the change was being stored, so the control plane does not know whether it was stored.',
+    'Repeat the request with the same `Idempotency-Key`, or read before you repeat it.',
   ),
   storage_full: say(
     'The control plane has no room left to write. Nothing was changed; reading still works.',

@@ -63,6 +63,8 @@ const EVERYWHERE: readonly ErrorCode[] = [
   'rate_limited',
   'internal_error',
   'unavailable',
+  'database_unavailable',
+  'outcome_unknown',
   'storage_full',
 ]
 const WITH_TOKEN: readonly ErrorCode[] = [

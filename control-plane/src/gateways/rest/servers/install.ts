@@ -13,7 +13,6 @@ import {
 } from '../../../app/servers/agent-packages.ts'
 import type { Context } from '../../../context.ts'
 import { CLIENT_FILE } from '../../../domain/servers/client-script.ts'
-import { RateLimit } from '../../../identity/rate-limit.ts'
 import type { Api } from '../http/api.ts'
 
 const notPackaged = (): AppError =>
@@ -32,11 +31,7 @@ const NameParams = z.object({ name: z.string().max(64) })
 
 export function installRoutes(api: Api, ctx: Context): void {
   const config = { needs: 'nothing' as const, errors: ['not_found' as const], anyQuery: true }
-  const downloads = new RateLimit(
-    ctx.config.downloadsPerMinute,
-    () => ctx.clock.now(),
-    'BERTH_DOWNLOADS_PER_MINUTE',
-  )
+  const { packageDownloads: downloads } = ctx.quotas.narrow
   api.get(
     '/install.sh',
     {
@@ -93,7 +88,7 @@ export function installRoutes(api: Api, ctx: Context): void {
       if (name === 'SHA256SUMS') {
         return answer.type('text/plain; charset=utf-8').send(`${client.sha256}  ${CLIENT_FILE}\n`)
       }
-      downloads.take(request.ip)
+      await downloads.take(request.ip)
       return answer
         .type('application/octet-stream')
         .header('content-disposition', `attachment; filename="${CLIENT_FILE}"`)
@@ -113,7 +108,7 @@ export function installRoutes(api: Api, ctx: Context): void {
       },
     },
     async (request, reply) => {
-      downloads.take(request.ip)
+      await downloads.take(request.ip)
       const packages = await listAgentPackages(ctx)
       const found = packages.find(({ name }) => name === request.params.name)
       if (!found) throw packages.length === 0 ? notPackaged() : noSuch()

@@ -38,7 +38,7 @@ export const sessionRouter = router({
     const setup_required = !(await isSetupDone(ctx.db))
     const who = await authenticateSession(ctx, { cookie }, { address, requestId })
     if (who) {
-      requireQuota(ctx.quotas.countRequest({ userId: who.user.id, tokenId: null }))
+      requireQuota(await ctx.quotas.countRequest({ userId: who.user.id, tokenId: null }))
       visitor.setCookies(await renewSession(ctx, visitor))
     }
     const user = who ? { id: who.user.id, name: who.user.name, email: who.user.email } : null
@@ -64,7 +64,7 @@ export const sessionRouter = router({
   setUp: openCall
     .input(SetupRequest.extend({ password: Password }))
     .mutation(async ({ ctx: { ctx, visitor }, input }) => {
-      ctx.quotas.narrow.setUps.take(visitor.address)
+      await ctx.quotas.narrow.setUps.take(visitor.address)
       const { address, requestId } = visitor
       const made = await completeSetup(ctx, { ...input, withToken: false }, { address, requestId })
       visitor.setCookies(await signIn(ctx, { ...input, email: made.user.email }, visitor))
@@ -80,23 +80,23 @@ export const sessionRouter = router({
   secondFactor: openCall
     .input(z.strictObject({ code: z.string().min(1).max(64) }))
     .mutation(async ({ ctx: { ctx, visitor }, input }) => {
-      ctx.quotas.narrow.signIns.take(visitor.address)
+      await ctx.quotas.narrow.signIns.take(visitor.address)
       const { cookie, address, requestId } = visitor
       await finishByCode(ctx, { cookie, code: input.code }, { address, requestId })
-      ctx.quotas.narrow.signIns.giveBack(visitor.address)
+      await ctx.quotas.narrow.signIns.giveBack(visitor.address)
       return null
     }),
   passkeyOptions: openCall.mutation(async ({ ctx: { ctx, visitor } }) => {
-    ctx.quotas.narrow.ceremonies.take(visitor.address)
+    await ctx.quotas.narrow.ceremonies.take(visitor.address)
     const awaiting = await findAwaiting(ctx, visitor.cookie)
     return beginUse(ctx, 'sign-in', awaiting?.login.userId)
   }),
   signInByPasskey: openCall
     .input(z.strictObject({ response: PasskeyUsed }))
     .mutation(async ({ ctx: { ctx, visitor }, input }) => {
-      ctx.quotas.narrow.signIns.take(visitor.address)
+      await ctx.quotas.narrow.signIns.take(visitor.address)
       visitor.setCookies(await signInByPasskey(ctx, input.response, visitor))
-      ctx.quotas.narrow.signIns.giveBack(visitor.address)
+      await ctx.quotas.narrow.signIns.giveBack(visitor.address)
       return null
     }),
   /** Returns the address of the provider, for the browser to open. */
@@ -110,7 +110,7 @@ export const sessionRouter = router({
       }),
     )
     .mutation(async ({ ctx: { ctx, visitor }, input }) => {
-      ctx.quotas.narrow.ceremonies.take(visitor.address)
+      await ctx.quotas.narrow.ceremonies.take(visitor.address)
       const { url, cookies } = await beginProviderSignIn(ctx, input.next, visitor)
       visitor.setCookies(cookies)
       return { url }
@@ -121,8 +121,8 @@ export const sessionRouter = router({
   }),
   requestReset: openCall
     .input(z.strictObject({ email: Email }))
-    .mutation(({ ctx: { ctx, visitor }, input }) => ({
-      message: requestReset(ctx, input.email, visitor),
+    .mutation(async ({ ctx: { ctx, visitor }, input }) => ({
+      message: await requestReset(ctx, input.email, visitor),
     })),
   reset: openCall
     .input(z.strictObject({ token: z.string().min(1).max(200), password: Password }))

@@ -92,13 +92,13 @@ export const invitationRouter = router({
   }),
   /** A mutation only in form, because the link must not appear in an address. */
   describe: openCall.input(InvitationAccept).mutation(async ({ ctx: { ctx, visitor }, input }) => {
-    ctx.quotas.narrow.invitations.take(visitor.address)
+    await ctx.quotas.narrow.invitations.take(visitor.address)
     return serializeOffer(await describeInvitation(ctx, input.token))
   }),
   register: openCall
     .input(InvitationRegister)
     .mutation(async ({ ctx: { ctx, visitor }, input }) => {
-      ctx.quotas.narrow.invitations.take(visitor.address)
+      await ctx.quotas.narrow.invitations.take(visitor.address)
       const { address, requestId } = visitor
       const joined = await registerByInvitation(ctx, input, { address, requestId })
       return { ...serializeJoined(joined), user: joined.user }

@@ -72,7 +72,7 @@ export const projectKeyProcedures = {
     return { domains: views.map(serializeDomain) }
   }),
   check: call.input(One).mutation(async ({ ctx: { ctx, caller }, input }) => {
-    ctx.quotas.narrow.repositoryChecks.take(`user ${caller.userId}`)
+    await ctx.quotas.narrow.repositoryChecks.take(`user ${caller.userId}`)
     return serializeRepositoryCheck(await checkRepository(ctx, caller, input.project_id))
   }),
   reconcile: call.input(One).mutation(async ({ ctx: { ctx, caller }, input }) => {

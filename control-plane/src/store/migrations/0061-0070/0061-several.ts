@@ -9,6 +9,7 @@ export const several: Migration = {
     'alter table replicas add column peer_address text',
     'alter table replicas add column lease_until bigint',
     'alter table replicas add column draining_at bigint',
+    'alter table installation add column era bigint not null default 0',
     'create table duties (name text primary key, replica_id text not null, lease_until bigint not null)',
     `create table agent_wakes (
       id ${id}, agent_id text not null, is_trust integer not null, at bigint not null)`,
