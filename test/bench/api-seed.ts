@@ -1,170 +1,315 @@
 // Writes a large installation straight into the database, as years of use would leave it. The control plane itself made
-// the schema, the first user and the keys; only history is planted here.
-import { randomUUID } from 'node:crypto'
+// the schema, the first user and the keys; only history is planted here, by the database itself and without its indexes,
+// so that millions of tasks take minutes.
+import { rmSync } from 'node:fs'
 import { join } from 'node:path'
-import Database from 'better-sqlite3'
+import { sql } from 'kysely'
 import { hashToken, makeToken } from '../../control-plane/src/identity/tokens.ts'
+import {
+  type OpenDatabase,
+  openPostgres,
+  openSqlite,
+} from '../../control-plane/src/store/engine/database.ts'
+import type { Db, Engine } from '../../control-plane/src/store/engine/db.ts'
+import {
+  insertMember,
+  insertToken,
+  insertUser,
+} from '../../control-plane/src/store/people/people.ts'
 import { TestControlPlane } from '../fixtures/platform/control-plane.ts'
+import { copyRows } from '../fixtures/platform/many-rows.ts'
+import { thousands } from './figures.ts'
 
 export interface Installation {
+  engine: Engine
   dir: string
+  /** Of PostgreSQL. */
+  databaseUrl: string | undefined
   /** Tokens of many users, so that no user's quota limits the measurement. */
   tokens: string[]
+  organizationId: number
+  userId: number
   /** The project and environment that are read; the environment has a tenth of all tasks. */
   projectId: number
   environmentId: number
-  /** Environments without an open task. */
+  /** Environments that were deployed, without an open task. */
   environmentIds: number[]
-  close(): Promise<void>
+  /** An ended task of that environment. */
+  taskId: number
+  close(): void
+}
+
+export interface Size {
+  engine: Engine
+  projects: number
+  environments: number
+  tasks: number
 }
 
 const PEOPLE = 100
-const ENVIRONMENTS = 3
+const YEAR_MS = 365 * 86_400_000
+const CHUNK = 250_000
+/** Bulk columns: which row, then what it says. Every tenth task is of the first environment. */
+const OUTCOME = '((i / 10) % 50)'
+const CAUSE = '((i / 10) % 100)'
 
-export async function plantInstallation(projects: number, tasks: number): Promise<Installation> {
-  const cp = await TestControlPlane.start('sqlite')
+export function openInstallation(of: Pick<Installation, 'dir' | 'databaseUrl'>): OpenDatabase {
+  return of.databaseUrl === undefined
+    ? openSqlite(join(of.dir, 'berth.db'))
+    : openPostgres(of.databaseUrl, () => {})
+}
+
+export async function plantInstallation(size: Size): Promise<Installation> {
+  const { engine } = size
+  const cp = await TestControlPlane.start(engine)
   const { organization, user } = await cp.setUp()
   const server = await cp.server()
   const project = await cp.project('first', server.id)
   const environment = await cp.environment(project.id, 'main')
+  const joined = {
+    id: 'agent',
+    serverId: server.id,
+    installId: 'i',
+    joinedAt: 1,
+    disconnectedAt: 1,
+  }
+  await cp.running.ctx.db.insertInto('agents').values(joined).execute()
+  await cp.make(`/api/environments/${environment.id}/tasks`)
   await cp.running.close()
-  const db = new Database(join(cp.dir, 'berth.db'))
-  db.pragma('synchronous = OFF')
-  const seed = { db, organizationId: organization.id, userId: user.id, serverId: server.id }
-  const tokens = plantPeople(seed)
-  const environmentIds = plantProjects(seed, project.id, environment.id, projects)
-  plantTasks(seed, environmentIds, tasks)
-  db.exec('update projects set reconcile_at = null') // the next start schedules the checks
-  db.close()
+  const { dir, databaseUrl } = cp
+  const opened = openInstallation({ dir, databaseUrl })
+  const tokens = await plantPeople(opened.db, organization.id)
+  const [environmentIds, taskId] = await opened.db.connection().execute(async (db) => {
+    const seed = new Seed(db, size, project.id, environment.id)
+    return seed.plant()
+  })
+  await opened.db.destroy()
   return {
-    dir: cp.dir,
+    engine,
+    dir,
+    databaseUrl,
     tokens,
+    organizationId: organization.id,
+    userId: user.id,
     projectId: project.id,
     environmentId: environment.id,
     environmentIds,
-    close: async () => {
-      const { rmSync } = await import('node:fs')
-      rmSync(cp.dir, { recursive: true, force: true })
-    },
+    taskId,
+    close: () => rmSync(dir, { recursive: true, force: true }),
   }
 }
 
-interface Seed {
-  db: Database.Database
-  organizationId: number
-  userId: number
-  serverId: number
-}
-
-/** Copies a row with some fields changed, so that this file does not depend on the schema. */
-function copier(db: Database.Database, table: string, id: number | string) {
-  const row = db.prepare(`select * from ${table} where id = ?`).get(id) as Record<string, unknown>
-  const names = Object.keys(row).filter((name) => name !== 'id')
-  const marks = names.map(() => '?').join(', ')
-  const insert = db.prepare(`insert into ${table}(${names.join(', ')}) values (${marks})`)
-  return (over: Record<string, unknown>): number =>
-    Number(insert.run(names.map((n) => (n in over ? over[n] : row[n]))).lastInsertRowid)
-}
-
-function plantPeople({ db, organizationId, userId }: Seed): string[] {
+async function plantPeople(db: Db, organizationId: number): Promise<string[]> {
   const tokens: string[] = []
-  const addUser = copier(db, 'users', userId)
-  const first = db.prepare('select id from tokens limit 1').get() as { id: number }
-  const addToken = copier(db, 'tokens', first.id)
-  const member = db.prepare('insert into members values (?, ?, ?, ?)')
   for (let i = 0; i < PEOPLE; i++) {
-    const id = addUser({ email: `person${i}@example.com`, is_platform_admin: 0 })
-    member.run(organizationId, id, 'developer', Date.now())
+    const email = `person${i}@example.com`
+    const userId = await insertUser(db, { name: `Person ${i}`, email, createdAt: 1 })
+    await insertMember(db, { organizationId, userId, role: 'owner', createdAt: 1 })
     const token = makeToken('berth_pat_')
-    addToken({ user_id: id, hash: hashToken(token), hint: token.slice(-4) })
+    await insertToken(db, {
+      userId,
+      kind: 'personal',
+      name: 'bench',
+      hash: hashToken(token),
+      hint: token.slice(-4),
+      scopes: ['read', 'deploy', 'write', 'admin'],
+      organizationId: null,
+      expiresAt: null,
+      createdAt: 1,
+    })
     tokens.push(token)
   }
   return tokens
 }
 
-function plantProjects(seed: Seed, projectId: number, environmentId: number, count: number) {
-  const { db, serverId } = seed
-  const addProject = copier(db, 'projects', projectId)
-  const addEnvironment = copier(db, 'environments', environmentId)
-  const addServer = db.prepare('insert into project_servers values (?, ?)')
-  const ids = [environmentId]
-  db.transaction(() => {
-    for (let p = 0; p < count; p++) {
-      const name = `project-${String(p).padStart(5, '0')}`
-      const domain = `${name}.example.com`
-      const id = p === 0 ? projectId : addProject({ name, domain })
-      if (p > 0) addServer.run(id, serverId)
-      for (let e = 1; e < ENVIRONMENTS; e++) {
-        const identifier = `env-${e}`
-        const host = `${identifier}.${domain}`
-        ids.push(addEnvironment({ project_id: id, identifier, domain: host }))
-      }
-    }
-  })()
-  return ids
-}
+class Seed {
+  readonly #db: Db
+  readonly #size: Size
+  readonly #projectId: number
+  readonly #environmentId: number
 
-function plantTasks({ db, organizationId, userId, serverId }: Seed, ids: number[], count: number) {
-  const agentId = randomUUID()
-  db.prepare(
-    `insert into agents(id, server_id, install_id, joined_at, disconnected_at)
-     values (?, ?, ?, ?, ?)`,
-  ).run(agentId, serverId, randomUUID(), Date.now(), Date.now())
-  const projectOf = new Map(
-    (db.prepare('select id, project_id as p from environments').all() as never[]).map(
-      (row: { id: number; p: number }) => [row.id, row.p],
-    ),
-  )
-  const addTask = db.prepare(
-    `insert into tasks(organization_id, project_id, environment_id, server_id, type, status, trigger_by,
-      user_id, triggered_by, branch, recipe, commit_sha, created_at, started_at, finished_at)
-     values (?, ?, ?, ?, 'deploy', 'succeeded', 'api', ?, 'Ada', 'main', 'manual', ?, ?, ?, ?)`,
-  )
-  const addAttempt = db.prepare(
-    `insert into attempts(id, task_id, number, agent_id, environment_id, fence, state, desired,
-      variables_revision, created_at, finished_at, log_complete_at, released_at)
-     values (?, ?, 1, ?, ?, ?, 100, 3, 0, ?, ?, ?, ?)`,
-  )
-  const start = Date.now() - count * 1_000
-  const fences = new Map<number, number>()
-  const last = new Map<number, number>()
-  db.transaction(() => {
-    for (let i = 0; i < count; i++) {
-      // every tenth task belongs to the first environment; the first hundred give it a page in any case
-      const environment = ids[i % 10 === 0 || i < 100 ? 0 : i % ids.length] as number
-      const at = start + i * 1_000
-      const sha = i.toString(16).padStart(40, '0')
-      const task = Number(
-        addTask.run(
-          organizationId,
-          projectOf.get(environment),
-          environment,
-          serverId,
-          userId,
-          sha,
-          at,
-          at,
-          at + 500,
-        ).lastInsertRowid,
-      )
-      const fence = (fences.get(environment) ?? 0) + 1
-      fences.set(environment, fence)
-      last.set(environment, task)
-      addAttempt.run(
-        `${task.toString(16).padStart(8, '0')}-0000-7000-8000-000000000000`,
-        task,
-        agentId,
-        environment,
-        fence,
-        at,
-        at + 500,
-        at + 500,
-        at + 500,
-      )
-    }
-    const remember = db.prepare(
-      `update environments set last_task_id = ?, fence = ?, deployed_fence = ? where id = ?`,
+  constructor(db: Db, size: Size, projectId: number, environmentId: number) {
+    this.#db = db
+    this.#size = size
+    this.#projectId = projectId
+    this.#environmentId = environmentId
+  }
+
+  async plant(): Promise<[environmentIds: number[], taskId: number]> {
+    const { engine, environments } = this.#size
+    const isSqlite = engine === 'sqlite'
+    for (const fast of isSqlite
+      ? ['pragma synchronous = off', 'pragma foreign_keys = off', 'pragma cache_size = -2000000']
+      : [`set session_replication_role = replica`, `set maintenance_work_mem = '512MB'`])
+      await this.#run(fast)
+    await this.#projects()
+    const taskId = await this.#withoutIndexes(() => this.#history())
+    await this.#run(`update environments set last_task_id = newest.id, fence = 2000000000
+      from (select environment_id, max(id) as id from tasks group by environment_id) as newest
+      where newest.environment_id = environments.id`)
+    // the next start schedules the checks
+    await this.#run('update projects set reconcile_at = null')
+    if (!isSqlite) await this.#run('analyze')
+    const used = Math.min(environments, Math.floor(this.#size.tasks * 0.9))
+    const ids = Array.from({ length: used }, (_, i) => this.#environmentId + i)
+    return [ids, taskId]
+  }
+
+  async #run(text: string): Promise<void> {
+    await sql.raw(text).execute(this.#db)
+  }
+
+  #copy(table: string, base: string, count: number, over: Record<string, string>): Promise<void> {
+    return copyRows(this.#db, this.#size.engine, { table, base, count, over })
+  }
+
+  /** Contiguous ids: environment n is of project n / (environments per project). */
+  async #projects(): Promise<void> {
+    const { projects, environments, tasks } = this.#size
+    const each = Math.floor(environments / projects)
+    const [p, e] = [this.#projectId, this.#environmentId]
+    const name = `'project-' || cast(i as text)`
+    await this.#copy('projects', `base.id = ${p}`, projects - 1, {
+      id: `${p} + i`,
+      name,
+      domain: `${name} || '.example.com'`,
+      updated_at: 'base.updated_at - i', // the first are the liveliest
+    })
+    await this.#copy('project_servers', `base.project_id = ${p}`, projects - 1, {
+      project_id: `${p} + i`,
+    })
+    const identifier = `'env-' || cast(i as text)`
+    await this.#copy('environments', `base.id = ${e}`, environments - 1, {
+      id: `${e} + i`,
+      project_id: `${p} + i / ${each}`,
+      identifier,
+      domain: `${identifier} || '.example.com'`,
+    })
+    // of pull requests that were closed; every tenth of the project that is read
+    await this.#copy('environments', `base.id = ${e}`, Math.ceil(tasks / 250), {
+      id: `${e + environments} + i`,
+      project_id: `${p} + case when i % 10 = 0 then 0 else i % ${projects} end`,
+      identifier: `'pr-' || cast(i as text)`,
+      domain: `'pr-' || cast(i as text) || '.example.com'`,
+      removed_at: 'base.created_at',
+    })
+    await this.#catchUp('projects')
+    await this.#catchUp('environments')
+  }
+
+  async #history(): Promise<number> {
+    const { tasks, environments, projects } = this.#size
+    const each = Math.floor(environments / projects)
+    const { id: base } = await this.#db.selectFrom('tasks').select('id').executeTakeFirstOrThrow()
+    const now = Date.now()
+    const at = `(${now - YEAR_MS} + i * ${Math.floor(YEAR_MS / tasks)})`
+    // the others in turn, so that a short history is one of as many environments as possible
+    const place = `(case when i % 10 = 0 then 0 else (i - i / 10) % ${environments} end)`
+    const environment = `${this.#environmentId} + ${place}`
+    await this.#run(
+      `update tasks set status = 'canceled', cancel_reason = 'user', finished_at = ${now}`,
     )
-    for (const [id, task] of last) remember.run(task, fences.get(id), fences.get(id), id)
-  })()
+    await this.#firstAttempt()
+    for (let from = 1; from <= tasks; from += CHUNK) {
+      const count = [from, Math.min(tasks, from + CHUNK - 1)] as const
+      const copy = (table: string, which: string, over: Record<string, string>) =>
+        copyRows(this.#db, this.#size.engine, { table, base: which, count, over })
+      await copy('tasks', `base.id = ${base}`, {
+        id: `${base} + i`,
+        project_id: `${this.#projectId} + ${place} / ${each}`,
+        environment_id: environment,
+        type: `case when ${CAUSE} = 98 then 'action' else 'deploy' end`,
+        action: `case when ${CAUSE} = 98 then 'seed' end`,
+        status: `case when ${OUTCOME} < 45 then 'succeeded' when ${OUTCOME} < 49 then 'failed' else 'canceled' end`,
+        trigger_by: `case when ${CAUSE} < 80 then 'webhook' when ${CAUSE} < 90 then 'api'
+          when ${CAUSE} < 95 then 'cli' when ${CAUSE} < 98 then 'dashboard' else 'schedule' end`,
+        cancel_reason: 'null',
+        commit_sha: `'${'0'.repeat(30)}' || cast(1000000000 + i as text)`,
+        commit_message: `'Change number ' || cast(i as text)`,
+        created_at: at,
+        started_at: `${at} + 100`,
+        finished_at: `${at} + 500`,
+      })
+      await copy('attempts', `base.id = 'first'`, {
+        id: `'attempt-' || cast(i as text)`,
+        task_id: `${base} + i`,
+        environment_id: environment,
+        fence: 'i',
+        created_at: at,
+        finished_at: `${at} + 500`,
+        log_complete_at: `${at} + 500`,
+        log_expired_at: `${at} + 500`,
+        released_at: `${at} + 500`,
+      })
+      console.error(`  ${thousands(count[1])} tasks`)
+    }
+    await this.#run(`delete from attempts where id = 'first'`)
+    await this.#audit(at, environment)
+    await this.#catchUp('tasks')
+    return base + Math.floor(tasks / 20) * 10
+  }
+
+  /** A fifth as many entries as tasks. */
+  async #audit(at: string, environment: string): Promise<void> {
+    const { tasks } = this.#size
+    const count = Math.floor(tasks / 5)
+    const { seq } = await this.#db.selectFrom('auditHead').select('seq').executeTakeFirstOrThrow()
+    const first = '(select min(id) from audit where organization_id is not null)'
+    await this.#copy('audit', `base.id = ${first}`, count, {
+      at: at.replaceAll('i *', 'i * 5 *'),
+      verb: `case when i % 20 < 18 then 'task.create' when i % 20 = 18 then 'project.update' else 'variable.set' end`,
+      actor_type: `'user'`,
+      actor_id: `case when i % 2 = 0 then base.actor_id else cast(1000 + i % 97 as text) end`,
+      subject_type: `'environment'`,
+      subject_id: `cast(${environment} as text)`,
+      seq: `${seq} + i`,
+    })
+    await this.#run(`update audit_head set seq = ${seq + count}`)
+    await this.#catchUp('audit')
+  }
+
+  /** The attempt that the others copy. */
+  async #firstAttempt(): Promise<void> {
+    await this.#db
+      .insertInto('attempts')
+      .values({
+        id: 'first',
+        taskId: 1,
+        number: 1,
+        agentId: 'agent',
+        environmentId: this.#environmentId,
+        fence: 1_999_999_999,
+        state: 100,
+        desired: 3,
+        variablesRevision: 0,
+        createdAt: 1,
+        releasedAt: 1,
+      })
+      .execute()
+  }
+
+  /** PostgreSQL does not notice ids that were given to it. */
+  async #catchUp(table: string): Promise<void> {
+    if (this.#size.engine === 'sqlite') return
+    await this.#run(
+      `select setval(pg_get_serial_sequence('${table}', 'id'), (select max(id) from ${table}))`,
+    )
+  }
+
+  async #withoutIndexes<T>(work: () => Promise<T>): Promise<T> {
+    const where = `('tasks', 'attempts', 'audit')`
+    const list =
+      this.#size.engine === 'sqlite'
+        ? `select name, sql as text from sqlite_master
+           where type = 'index' and sql is not null and tbl_name in ${where}`
+        : `select indexname as name, indexdef as text from pg_indexes
+           where schemaname = 'public' and tablename in ${where} and not exists
+             (select 1 from pg_constraint where conname = indexname)`
+    const { rows } = await sql<{ name: string; text: string }>`${sql.raw(list)}`.execute(this.#db)
+    for (const { name } of rows) await this.#run(`drop index ${name}`)
+    const done = await work()
+    console.error('  indexes')
+    for (const { text } of rows) await this.#run(text)
+    return done
+  }
 }

@@ -36,7 +36,7 @@ const { positionals, values } = parseArgs({
     replicas: { type: 'string', default: '1' },
     kills: { type: 'string', default: '10' },
     mib: { type: 'string', default: '1024' },
-    environments: { type: 'string', default: '5' },
+    environments: { type: 'string' },
     seconds: { type: 'string' },
     services: { type: 'string', default: '20' },
     engine: { type: 'string' },
@@ -61,7 +61,12 @@ switch (positionals[0]) {
     await benchLatency(Number(values.rounds ?? 30))
     break
   case 'api':
-    await benchApi(Number(values.projects), Number(values.tasks))
+    await benchApi({
+      engine: values.engine === 'postgres' ? 'postgres' : 'sqlite',
+      projects: Number(values.projects),
+      environments: Number(values.environments ?? 20_000),
+      tasks: Number(values.tasks),
+    })
     break
   case 'first-app':
     await benchFirstApp()
@@ -97,7 +102,7 @@ switch (positionals[0]) {
     await benchArtifacts(Number(values.mib), Number(values.rounds ?? 3))
     break
   case 'agent':
-    await benchAgent(Number(values.environments), Number(values.seconds ?? 60))
+    await benchAgent(Number(values.environments ?? 5), Number(values.seconds ?? 60))
     break
   case 'supervisor':
     await benchSupervisor(Number(values.services))

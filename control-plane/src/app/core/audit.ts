@@ -2,7 +2,8 @@
 // only collects rows; audit-chain.ts writes them at the end of the transaction.
 import type { Context } from '../../context.ts'
 import type { Caller, Origin } from '../../domain/core/access.ts'
-import { type AuditFilter, type AuditRow, listAudit } from '../../store/core/audit.ts'
+import type { AuditRow } from '../../store/core/audit.ts'
+import { type AuditFilter, type AuditPage, listAudit } from '../../store/core/audit-pages.ts'
 import { findAgent } from '../../store/servers/agents.ts'
 import { findServer } from '../../store/servers/servers.ts'
 import { requirePermission, requirePlatformAdmin } from './access.ts'
@@ -129,7 +130,7 @@ export async function listOrganizationAudit(
   caller: Caller,
   organizationId: number,
   filter: AuditFilter,
-): Promise<AuditRow[]> {
+): Promise<AuditPage> {
   requirePermission(caller, organizationId, 'audit:read')
   return listAudit(ctx.db, organizationId, filter)
 }
@@ -138,7 +139,7 @@ export async function listWholeAudit(
   ctx: Context,
   caller: Caller,
   filter: AuditFilter,
-): Promise<AuditRow[]> {
+): Promise<AuditPage> {
   requirePlatformAdmin(caller)
   return listAudit(ctx.db, undefined, filter)
 }

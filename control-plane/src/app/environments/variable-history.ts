@@ -3,7 +3,8 @@ import type { VariableLevel } from '@berth/shared/api'
 import type { Context } from '../../context.ts'
 import type { Caller } from '../../domain/core/access.ts'
 import { levelsOf } from '../../domain/environments/variable-levels.ts'
-import { type AuditRow, type AuditSubject, listSubjectAudit } from '../../store/core/audit.ts'
+import type { AuditRow } from '../../store/core/audit.ts'
+import { type AuditSubject, listSubjectAudit } from '../../store/core/audit-pages.ts'
 import { loadEnvironment, loadProject } from '../core/access.ts'
 
 export interface VariableChangeView {
@@ -25,6 +26,12 @@ interface Page {
   limit: number
 }
 
+export interface VariableHistory {
+  changes: VariableChangeView[]
+  /** The next page begins below this id; undefined: this is the last one. */
+  next: number | undefined
+}
+
 const VERBS = ['variables.change', 'environment.create']
 
 /** Of an environment and of the levels that reach it, newest first. */
@@ -33,7 +40,7 @@ export async function listEnvironmentHistory(
   caller: Caller,
   environmentId: number,
   page: Page,
-): Promise<VariableChangeView[]> {
+): Promise<VariableHistory> {
   const environment = await loadEnvironment(ctx.db, caller, environmentId, 'read')
   const { id, projectId, organizationId, type } = environment
   const subjects: AuditSubject[] = [
@@ -51,7 +58,7 @@ export async function listProjectHistory(
   projectId: number,
   level: VariableLevel | undefined,
   page: Page,
-): Promise<VariableChangeView[]> {
+): Promise<VariableHistory> {
   const project = await loadProject(ctx.db, caller, projectId, 'read')
   const levels: AuditSubject[] = level === 'environment' ? [] : [{ type: 'project', id: projectId }]
   const isOfLevel = level !== undefined && level !== 'environment'
@@ -65,30 +72,34 @@ export async function listProjectHistory(
   )
 }
 
-/** Reads on until the page is full, because a row of the log may be about something else. */
+/** Reads on while rows are about something else, but only so far: then the page is short, and the next one continues. */
 async function read(
   ctx: Context,
   organizationId: number,
   subjects: readonly AuditSubject[],
   { key, beforeId, limit }: Page,
   isWanted: (one: VariableChangeView) => boolean,
-): Promise<VariableChangeView[]> {
-  const found: VariableChangeView[] = []
-  for (let from = beforeId; found.length < limit; ) {
+): Promise<VariableHistory> {
+  const changes: VariableChangeView[] = []
+  let from = beforeId
+  for (let batch = 0; batch < BATCHES; batch++) {
     const filter = { subjects, verbs: VERBS, text: key, beforeId: from, limit: BATCH }
-    const rows = await listSubjectAudit(ctx.db, organizationId, filter)
-    const views = rows.map(viewOf).filter((one) => {
+    const { rows, next } = await listSubjectAudit(ctx.db, organizationId, filter)
+    for (const one of rows.map(viewOf)) {
       const keys = [...one.set, ...one.unset, ...one.forksOn, ...one.forksOff]
-      return keys.length > 0 && (key === undefined || keys.includes(key)) && isWanted(one)
-    })
-    found.push(...views)
-    from = rows.at(-1)?.id
-    if (rows.length < BATCH) break
+      const isNamed = keys.length > 0 && (key === undefined || keys.includes(key))
+      if (!isNamed || !isWanted(one)) continue
+      if (changes.length === limit) return { changes, next: changes.at(-1)?.id }
+      changes.push(one)
+    }
+    from = next
+    if (from === undefined) break
   }
-  return found.slice(0, limit)
+  return { changes, next: from }
 }
 
 const BATCH = 200
+const BATCHES = 5
 
 const texts = (value: unknown): string[] =>
   Array.isArray(value) ? value.filter((one): one is string => typeof one === 'string') : []

@@ -1,6 +1,6 @@
 // Reads and writes the audit log. Rows are appended to a hash chain and deleted from its oldest end, never updated. The
 // single head row is the chain's lock on both engines: the transaction that advances it writes next.
-import { type Insertable, type Selectable, sql } from 'kysely'
+import type { Insertable, Selectable } from 'kysely'
 import { insertCompiled, runCompiled, updateCompiled } from '../engine/compiled.ts'
 import type { Db } from '../engine/db.ts'
 import type { AuditHeadTable, AuditTable } from '../schema.ts'
@@ -77,19 +77,6 @@ export async function deleteAuditBefore(db: Db, seq: number, at: number): Promis
   await db.deleteFrom('audit').where('seq', 'is', null).where('at', '<', at).execute()
 }
 
-export interface AuditFilter {
-  actorType?: string | undefined
-  actorId?: string | undefined
-  /** Exact, or a prefix when it ends with a dot. */
-  verb?: string | undefined
-  subjectType?: string | undefined
-  subjectId?: string | undefined
-  since?: number | undefined
-  until?: number | undefined
-  beforeId?: number | undefined
-  limit: number
-}
-
 /** Returns the subjects that already have an entry with this verb. */
 export async function listAuditedSubjects(
   db: Db,
@@ -106,74 +93,6 @@ export async function listAuditedSubjects(
     .where('subjectId', 'in', ids)
     .execute()
   return new Set(rows.flatMap((row) => row.subjectId ?? []))
-}
-
-/** Newest first. Without an organization, lists the whole installation. */
-export async function listAudit(
-  db: Db,
-  organizationId: number | undefined,
-  filter: AuditFilter,
-): Promise<AuditRow[]> {
-  let query = db.selectFrom('audit').selectAll()
-  if (organizationId !== undefined) query = query.where('organizationId', '=', organizationId)
-  for (const column of ['actorType', 'actorId', 'subjectType', 'subjectId'] as const) {
-    const value = filter[column]
-    if (value !== undefined) query = query.where(column, '=', value as never)
-  }
-  const { verb, since, until, beforeId } = filter
-  if (verb?.endsWith('.')) {
-    query = query.where('verb', '>=', verb).where('verb', '<', `${verb.slice(0, -1)}/`)
-  } else if (verb !== undefined) query = query.where('verb', '=', verb)
-  if (since !== undefined) query = query.where('at', '>=', since)
-  if (until !== undefined) query = query.where('at', '<', until)
-  if (beforeId !== undefined) query = query.where('id', '<', beforeId)
-  return query.orderBy('id', 'desc').limit(filter.limit).execute()
-}
-
-/** `environments of`: all of a project, also removed ones. */
-export interface AuditSubject {
-  type: 'project' | 'environment' | 'environments of'
-  id: number
-}
-
-interface SubjectFilter {
-  subjects: readonly AuditSubject[]
-  verbs: readonly string[]
-  /** A name that the details hold somewhere, in quotes. */
-  text?: string | undefined
-  beforeId?: number | undefined
-  limit: number
-}
-
-/** What happened to some subjects, newest first. */
-export async function listSubjectAudit(
-  db: Db,
-  organizationId: number,
-  { subjects, verbs, text, beforeId, limit }: SubjectFilter,
-): Promise<AuditRow[]> {
-  let query = db
-    .selectFrom('audit')
-    .selectAll()
-    .where('organizationId', '=', organizationId)
-    .where('verb', 'in', [...verbs])
-    .where((e) =>
-      e.or(
-        subjects.map(({ type, id }) => {
-          const isAll = type === 'environments of'
-          const all = sql<string>`(select cast(id as text) from environments where project_id = ${id})`
-          return e.and([
-            e('subjectType', '=', isAll ? 'environment' : type),
-            isAll ? e('subjectId', 'in', all) : e('subjectId', '=', String(id)),
-          ])
-        }),
-      ),
-    )
-  if (text !== undefined) {
-    const escaped = JSON.stringify(text).replaceAll(/[\\%_]/g, '\\$&')
-    query = query.where(sql<boolean>`details like ${`%${escaped}%`} escape '\\'`)
-  }
-  if (beforeId !== undefined) query = query.where('id', '<', beforeId)
-  return query.orderBy('id', 'desc').limit(limit).execute()
 }
 
 const NAMES = {

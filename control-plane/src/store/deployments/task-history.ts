@@ -1,6 +1,6 @@
 // Reads pages of tasks, and the newest task of one outcome. Every list walks a key that ends in the id, newest first,
-// and stops at its limit, so a page costs the same in a long history. A trigger has no key: if few tasks match, all are
-// read. There are deliberately no counts.
+// and stops at its limit, so a page costs the same in a long history; a trigger has keys of its own. There are
+// deliberately no counts.
 import { TASK_TYPES, type TaskStatus, type TaskType, type Trigger } from '@berth/shared'
 import type { SelectQueryBuilder } from 'kysely'
 import { runCompiled } from '../engine/compiled.ts'

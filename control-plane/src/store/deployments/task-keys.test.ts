@@ -79,6 +79,8 @@ describe.each(ENGINES)('keys of tasks on %s', (engine) => {
     ['failed ones of a project', 'tasks_project_ended', list(failed, there)],
     ['queued ones', 'tasks_open', list({ status: ['queued'] }, here)],
     ['queued ones of a project', 'tasks_open_project', list({ status: ['queued'] }, there)],
+    ['by a trigger', 'tasks_trigger', list({ trigger: 'mcp' }, here)],
+    ['by a trigger, of a project', 'tasks_project_trigger', list({ trigger: 'mcp' }, there)],
     ['since a moment', 'tasks_time', list({ since: 1 }, here)],
     ['until a moment', 'tasks_time', list({ until: 1 }, there)],
     ['the newest failure', 'tasks_ended', (db) => history.findNewestDeployment(db, 1, 'failed')],

@@ -42,6 +42,7 @@ import { oneTimeSecrets } from '../migrations/0051-0060/0051-one-time-secrets.ts
 import { several } from '../migrations/0061-0070/0061-several.ts'
 import { logBlocks } from '../migrations/0061-0070/0062-log-blocks.ts'
 import { sharedLimits } from '../migrations/0061-0070/0063-shared-limits.ts'
+import { boundedPlans } from '../migrations/0061-0070/0064-bounded-plans.ts'
 import { migrationKinds } from '../migrations/0061-0070/0065-migration-kinds.ts'
 import type { Engine } from './db.ts'
 import type { Migration, MigrationKind, Types } from './migration.ts'
@@ -90,6 +91,7 @@ export const MIGRATIONS: readonly Migration[] = [
   several,
   logBlocks,
   sharedLimits,
+  boundedPlans,
   migrationKinds,
 ]
 export const MIGRATION_NAMES: readonly string[] = MIGRATIONS.map(({ name }) => name)

@@ -5,7 +5,7 @@ import type { Observation } from '../../domain/environments/observation.ts'
 import { BACKUP_SCHEDULE } from '../deployments/schedules.ts'
 import type { Db } from '../engine/db.ts'
 import type { AlertsTable } from '../schema.ts'
-import type { AgentCertificate } from '../servers/agents.ts'
+import { type AgentCertificate, newestCertificates } from '../servers/agents.ts'
 import type { HostFacts } from '../servers/servers.ts'
 
 export type Alert = Selectable<AlertsTable>
@@ -87,11 +87,9 @@ export async function listNewestCertificates(
   agentIds: string[],
 ): Promise<Map<string, AgentCertificate>> {
   if (agentIds.length === 0) return new Map()
-  const rows = await db
-    .selectFrom('agentCertificates')
-    .selectAll()
-    .where('agentId', 'in', agentIds)
-    .orderBy('generation')
+  const rows = await newestCertificates(db)
+    .selectAll('agentCertificates')
+    .where('agents.id', 'in', agentIds)
     .execute()
   return new Map(rows.map((row) => [row.agentId, row]))
 }

@@ -1,12 +1,14 @@
-// Counts for monitoring. Each query reads open tasks or the agents, so its cost does not grow with history.
+// Counts for monitoring. Each query reads open tasks or live agents, so its cost does not grow with history.
+import { isOpen, isQueued } from '../deployments/task-conditions.ts'
 import type { Db } from '../engine/db.ts'
+import { newestCertificates } from '../servers/agents.ts'
 
 /** Open tasks by status. */
 export async function countOpenTasks(db: Db): Promise<{ status: string; count: number }[]> {
   const rows = await db
     .selectFrom('tasks')
     .select((e) => ['status', e.fn.countAll<number | string>().as('count')])
-    .where('status', 'in', ['queued', 'running'])
+    .where(isOpen)
     .groupBy('status')
     .execute()
   return rows.map(({ status, count }) => ({ status, count: Number(count) }))
@@ -17,7 +19,7 @@ export async function findOldestQueued(db: Db): Promise<number | undefined> {
   const { at } = await db
     .selectFrom('tasks')
     .select((e) => e.fn.min<number | string | null>('createdAt').as('at'))
-    .where('status', '=', 'queued')
+    .where(isQueued)
     .executeTakeFirstOrThrow()
   return at === null ? undefined : Number(at)
 }
@@ -37,15 +39,9 @@ export async function countAgents(db: Db): Promise<{ all: number; online: number
 
 /** When the first of the newest certificates of live agents ends; agents renew theirs long before. */
 export async function findFirstCertificateEnd(db: Db): Promise<number | undefined> {
-  const newest = db
-    .selectFrom('agentCertificates')
-    .innerJoin('agents', 'agents.id', 'agentCertificates.agentId')
-    .select((e) => e.fn.max('agentCertificates.notAfter').as('end'))
+  const { first } = await newestCertificates(db)
+    .select((e) => e.fn.min<number | string | null>('agentCertificates.notAfter').as('first'))
     .where('agents.revokedAt', 'is', null)
-    .groupBy('agentCertificates.agentId')
-  const { first } = await db
-    .selectFrom(newest.as('newest'))
-    .select((e) => e.fn.min<number | string | null>('newest.end').as('first'))
     .executeTakeFirstOrThrow()
   return first === null ? undefined : Number(first)
 }

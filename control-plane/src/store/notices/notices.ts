@@ -2,9 +2,12 @@
 // transaction of what it is about. The rows of one channel, of e-mail those of one address, form a lane: they are sent
 // in the order of their ids.
 import type { NotificationStatus } from '@berth/shared'
-import type { Insertable, Selectable, Updateable } from 'kysely'
+import { type Insertable, type Selectable, sql, type Updateable } from 'kysely'
 import type { Db } from '../engine/db.ts'
 import type { NoticesTable } from '../schema.ts'
+
+/** Literal text, as in the partial indexes of rows that wait. */
+const WAITING = sql.lit('waiting' as const)
 
 export type NoticeRow = Selectable<NoticesTable>
 export type NewNotice = Insertable<NoticesTable>
@@ -29,7 +32,7 @@ export const listDueLanes = (db: Db, now: number, limit: number): Promise<Lane[]
   db
     .selectFrom('notices as n')
     .select(['n.channelId', 'n.recipient'])
-    .where('n.status', '=', 'waiting')
+    .where('n.status', '=', WAITING)
     .where('n.nextAt', '<=', now)
     .where((e) =>
       e.not(
@@ -39,7 +42,7 @@ export const listDueLanes = (db: Db, now: number, limit: number): Promise<Lane[]
             .select('before.id')
             .whereRef('before.channelId', '=', 'n.channelId')
             .whereRef('before.recipient', '=', 'n.recipient')
-            .where('before.status', '=', 'waiting')
+            .where('before.status', '=', WAITING)
             .whereRef('before.id', '<', 'n.id'),
         ),
       ),
@@ -59,7 +62,7 @@ export const findFirstWaiting = (
     .selectAll()
     .where('channelId', '=', channelId)
     .where('recipient', '=', recipient)
-    .where('status', '=', 'waiting')
+    .where('status', '=', WAITING)
     .orderBy('id')
     .limit(1)
     .executeTakeFirst()
@@ -85,7 +88,7 @@ export async function skipOldest(
     .selectFrom('notices')
     .select('id')
     .where('channelId', '=', channelId)
-    .where('status', '=', 'waiting')
+    .where('status', '=', WAITING)
     .orderBy('id', 'desc')
     .offset(keep)
     .limit(1)
@@ -95,7 +98,7 @@ export async function skipOldest(
     .updateTable('notices')
     .set(over(now, error))
     .where('channelId', '=', channelId)
-    .where('status', '=', 'waiting')
+    .where('status', '=', WAITING)
     .where('id', '<=', first.id)
     .execute()
 }
@@ -110,7 +113,7 @@ export async function skipWaiting(
     .updateTable('notices')
     .set(over(now, error))
     .where('channelId', '=', lane.channelId)
-    .where('status', '=', 'waiting')
+    .where('status', '=', WAITING)
   if (lane.recipient !== undefined) query = query.where('recipient', '=', lane.recipient)
   await query.execute()
 }

@@ -97,12 +97,23 @@ export async function listLostAgents(
   const rows = await db
     .selectFrom('agents')
     .select(['serverId', 'leftAt'])
-    .where('serverId', 'in', serverIds)
-    .where('revokedAt', 'is not', null)
-    .orderBy('revokedAt')
-    .orderBy('joinedAt')
+    .where('id', 'in', (e) =>
+      e
+        .selectFrom('servers')
+        .select((one) =>
+          one
+            .selectFrom('agents as former')
+            .select('former.id')
+            .whereRef('former.serverId', '=', 'servers.id')
+            .where('former.revokedAt', 'is not', null)
+            .orderBy('former.revokedAt', 'desc')
+            .orderBy('former.joinedAt', 'desc')
+            .limit(1)
+            .as('id'),
+        )
+        .where('servers.id', 'in', serverIds),
+    )
     .execute()
-  // the last one wins
   return new Map(rows.map((row) => [row.serverId, row.leftAt === null ? 'revoked' : 'left']))
 }
 
@@ -229,20 +240,39 @@ export const findAgentCertificate = (
     .where('fingerprint', '=', fingerprint)
     .executeTakeFirst()
 
+/** Agents with their certificate of the highest generation; each takes one look-up, however many it had. */
+export const newestCertificates = (db: Db) =>
+  db.selectFrom('agents').innerJoin('agentCertificates', (join) =>
+    join.onRef('agentCertificates.agentId', '=', 'agents.id').on((e) =>
+      e(
+        'agentCertificates.generation',
+        '=',
+        e
+          .selectFrom('agentCertificates as newest')
+          .select((one) => one.fn.max('newest.generation').as('generation'))
+          .whereRef('newest.agentId', '=', 'agents.id'),
+      ),
+    ),
+  )
+
 /** Returns the highest generation issued, the highest ever used on a connection, and when the newest was created. */
 export async function findGenerations(
   db: Db,
   agentId: string,
 ): Promise<{ issued: number; seen: number; newestAt: number }> {
-  const rows = await db
+  const newest = db
     .selectFrom('agentCertificates')
-    .select(['generation', 'firstSeenAt', 'issuedAt'])
+    .select(['generation', 'issuedAt'])
     .where('agentId', '=', agentId)
-    .execute()
-  const highest = (list: typeof rows) => Math.max(0, ...list.map((r) => r.generation))
-  const newestAt = Math.max(0, ...rows.map((r) => r.issuedAt))
-  const seen = highest(rows.filter((r) => r.firstSeenAt !== null))
-  return { issued: highest(rows), seen, newestAt }
+    .orderBy('generation', 'desc')
+    .limit(1)
+  const issued = await newest.executeTakeFirst()
+  const seen = await newest.where('firstSeenAt', 'is not', null).executeTakeFirst()
+  return {
+    issued: issued?.generation ?? 0,
+    seen: seen?.generation ?? 0,
+    newestAt: issued?.issuedAt ?? 0,
+  }
 }
 
 export async function markCertificateSeen(db: Db, fingerprint: string, now: number): Promise<void> {

@@ -1,5 +1,5 @@
 // Stores rollouts of new agents, and the update of each server.
-import type { Insertable, Selectable, Updateable } from 'kysely'
+import { type Insertable, type Selectable, sql, type Updateable } from 'kysely'
 import type { Db } from '../engine/db.ts'
 import type { AgentRolloutsTable, AgentUpdatesTable } from '../schema.ts'
 
@@ -29,7 +29,12 @@ export async function insertRollout(
 }
 
 export const listRunningRollouts = (db: Db): Promise<Rollout[]> =>
-  db.selectFrom('agentRollouts').selectAll().where('state', '=', 'running').orderBy('id').execute()
+  db
+    .selectFrom('agentRollouts')
+    .selectAll()
+    .where('state', '=', sql.lit('running')) // literal text, as in the partial index
+    .orderBy('id')
+    .execute()
 
 /** Newest first. Null: those of the whole installation too. */
 export const listRollouts = (
@@ -101,12 +106,19 @@ export async function listLatestUpdates(
     .innerJoin('agentRollouts', 'agentRollouts.id', 'agentUpdates.rolloutId')
     .selectAll('agentUpdates')
     .select('agentRollouts.version')
-    .where('agentUpdates.serverId', 'in', serverIds)
-    .where('agentUpdates.rolloutId', '=', (e) =>
+    .where('agentUpdates.id', 'in', (e) =>
       e
-        .selectFrom('agentUpdates as newest')
-        .select((newest) => newest.fn.max('newest.rolloutId').as('rolloutId'))
-        .whereRef('newest.serverId', '=', 'agentUpdates.serverId'),
+        .selectFrom('servers')
+        .select((one) =>
+          one
+            .selectFrom('agentUpdates as newest')
+            .select('newest.id')
+            .whereRef('newest.serverId', '=', 'servers.id')
+            .orderBy('newest.rolloutId', 'desc')
+            .limit(1)
+            .as('id'),
+        )
+        .where('servers.id', 'in', serverIds),
     )
     .execute()
   return new Map(rows.map((row) => [row.serverId, row]))

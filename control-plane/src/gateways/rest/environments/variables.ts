@@ -15,7 +15,7 @@ import type { Context } from '../../../context.ts'
 import { serializeVariable } from '../../serializers/environment.ts'
 import { serializeVariableChange } from '../../serializers/variable.ts'
 import { type Api, callerOf } from '../http/api.ts'
-import { pageById } from '../http/id-pages.ts'
+import { askedPage, linkNext } from '../http/id-pages.ts'
 
 export function variableRoutes(api: Api, ctx: Context): void {
   api.get(
@@ -69,10 +69,10 @@ export function variableRoutes(api: Api, ctx: Context): void {
     async (request, reply) => {
       const { id } = request.params
       const { key } = request.query
-      const load = ({ limit, from }: { limit: number; from: number | undefined }) =>
-        listEnvironmentHistory(ctx, callerOf(request), id, { key, limit, beforeId: from })
-      const page = await pageById(ctx, request, reply, load, (one) => one.id)
-      return page.map(serializeVariableChange)
+      const asked = { key, ...askedPage(request.query) }
+      const { changes, next } = await listEnvironmentHistory(ctx, callerOf(request), id, asked)
+      linkNext(ctx, request, reply, next)
+      return changes.map(serializeVariableChange)
     },
   )
 }

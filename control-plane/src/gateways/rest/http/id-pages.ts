@@ -18,3 +18,19 @@ export async function pageById<Row>(
   linkPages(ctx, request, reply, next)
   return rows.slice(0, size)
 }
+
+/** What a list is asked for that says itself where the next page begins, because a page of it may be short. */
+export const askedPage = (query: {
+  per_page?: number | undefined
+  cursor?: string | undefined
+}) => ({
+  limit: pageSize(query),
+  beforeId: readCursor(query.cursor, ById)?.i,
+})
+
+export const linkNext = (
+  ctx: Context,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  next: number | undefined,
+): void => linkPages(ctx, request, reply, next === undefined ? undefined : makeCursor({ i: next }))

@@ -4,10 +4,10 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import { listOrganizationAudit, listWholeAudit } from '../../../app/core/audit.ts'
 import type { Context } from '../../../context.ts'
-import type { AuditFilter, AuditRow } from '../../../store/core/audit.ts'
+import type { AuditFilter, AuditPage } from '../../../store/core/audit-pages.ts'
 import { serializeAudit } from '../../serializers/audit.ts'
 import { type Api, callerOf } from '../http/api.ts'
-import { ById, linkPages, makeCursor, pageSize, readCursor } from '../http/paging.ts'
+import { askedPage, linkNext } from '../http/id-pages.ts'
 
 function filterOf(query: AuditQuery): AuditFilter {
   const [actorType, actorId] = query.actor?.split(':') ?? []
@@ -20,8 +20,7 @@ function filterOf(query: AuditQuery): AuditFilter {
     verb: query.verb,
     since: query.since === undefined ? undefined : Date.parse(query.since),
     until: query.until === undefined ? undefined : Date.parse(query.until),
-    beforeId: readCursor(query.cursor, ById)?.i,
-    limit: pageSize(query) + 1,
+    ...askedPage(query),
   }
 }
 
@@ -29,13 +28,10 @@ export function auditRoutes(api: Api, ctx: Context): void {
   const present = (
     request: FastifyRequest,
     reply: FastifyReply,
-    rows: AuditRow[],
-    limit: number,
+    { rows, next }: AuditPage,
   ): AuditEntry[] => {
-    const page = rows.slice(0, limit)
-    const more = rows.length > limit ? page.at(-1) : undefined
-    linkPages(ctx, request, reply, more && makeCursor({ i: more.id }))
-    return page.map(serializeAudit)
+    linkNext(ctx, request, reply, next)
+    return rows.map(serializeAudit)
   }
   api.get(
     '/api/organizations/:id/audit',
@@ -51,8 +47,8 @@ export function auditRoutes(api: Api, ctx: Context): void {
     async (request, reply) => {
       const filter = filterOf(request.query)
       const { id } = request.params
-      const rows = await listOrganizationAudit(ctx, callerOf(request), id, filter)
-      return present(request, reply, rows, filter.limit - 1)
+      const page = await listOrganizationAudit(ctx, callerOf(request), id, filter)
+      return present(request, reply, page)
     },
   )
   api.get(
@@ -67,8 +63,8 @@ export function auditRoutes(api: Api, ctx: Context): void {
     },
     async (request, reply) => {
       const filter = filterOf(request.query)
-      const rows = await listWholeAudit(ctx, callerOf(request), filter)
-      return present(request, reply, rows, filter.limit - 1)
+      const page = await listWholeAudit(ctx, callerOf(request), filter)
+      return present(request, reply, page)
     },
   )
 }

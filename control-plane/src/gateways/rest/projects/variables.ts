@@ -18,7 +18,7 @@ import {
 import type { Context } from '../../../context.ts'
 import { serializeProjectVariable, serializeVariableChange } from '../../serializers/variable.ts'
 import { type Api, callerOf } from '../http/api.ts'
-import { pageById } from '../http/id-pages.ts'
+import { askedPage, linkNext } from '../http/id-pages.ts'
 
 export function projectVariableRoutes(api: Api, ctx: Context): void {
   api.get(
@@ -72,10 +72,10 @@ export function projectVariableRoutes(api: Api, ctx: Context): void {
     async (request, reply) => {
       const { id } = request.params
       const { key, level } = request.query
-      const load = ({ limit, from }: { limit: number; from: number | undefined }) =>
-        listProjectHistory(ctx, callerOf(request), id, level, { key, limit, beforeId: from })
-      const page = await pageById(ctx, request, reply, load, (one) => one.id)
-      return page.map(serializeVariableChange)
+      const asked = { key, ...askedPage(request.query) }
+      const { changes, next } = await listProjectHistory(ctx, callerOf(request), id, level, asked)
+      linkNext(ctx, request, reply, next)
+      return changes.map(serializeVariableChange)
     },
   )
 }

@@ -1,5 +1,6 @@
 // Variables of environments and projects, and actions. Values of variables come in and never go out; inputs are never
 // logged.
+import { REST } from '@berth/shared'
 import {
   ActionStart,
   Id,
@@ -13,6 +14,7 @@ import { listScheduledRuns } from '../../../app/deployments/schedules.ts'
 import {
   listEnvironmentHistory,
   listProjectHistory,
+  type VariableHistory,
 } from '../../../app/environments/variable-history.ts'
 import { changeVariables, listEnvironmentVariables } from '../../../app/environments/variables.ts'
 import {
@@ -24,10 +26,24 @@ import { serializeWholeTask } from '../../serializers/dashboard.ts'
 import { serializeVariable } from '../../serializers/environment.ts'
 import { serializeProjectVariable, serializeVariableChange } from '../../serializers/variable.ts'
 import { call, router } from '../base.ts'
-import { Page, pageById } from '../paging.ts'
+import { Page } from '../paging.ts'
 
 const One = z.strictObject({ environment_id: Id })
 const InProject = z.strictObject({ project_id: Id })
+const pageOf = ({
+  cursor,
+  limit,
+}: {
+  cursor?: number | undefined
+  limit?: number | undefined
+}) => ({
+  beforeId: cursor,
+  limit: limit ?? REST.perPage,
+})
+const present = ({ changes, next }: VariableHistory) => ({
+  changes: changes.map(serializeVariableChange),
+  next: next ?? null,
+})
 const History = { key: VariableHistoryQuery.shape.key, ...Page }
 
 export const variableRouter = router({
@@ -44,13 +60,8 @@ export const variableRouter = router({
     }),
   history: call.input(One.extend(History)).query(async ({ ctx: { ctx, caller }, input }) => {
     const { environment_id: id, key } = input
-    const { items, next } = await pageById(
-      input,
-      ({ limit, from }) => listEnvironmentHistory(ctx, caller, id, { key, limit, beforeId: from }),
-      (one) => one.id,
-      serializeVariableChange,
-    )
-    return { changes: items, next }
+    const page = pageOf(input)
+    return present(await listEnvironmentHistory(ctx, caller, id, { key, ...page }))
   }),
   levels: call.input(InProject).query(async ({ ctx: { ctx, caller }, input }) => {
     const views = await listProjectVariableViews(ctx, caller, input.project_id)
@@ -67,14 +78,8 @@ export const variableRouter = router({
     .input(InProject.extend(History))
     .query(async ({ ctx: { ctx, caller }, input }) => {
       const { project_id: id, key } = input
-      const { items, next } = await pageById(
-        input,
-        ({ limit, from }) =>
-          listProjectHistory(ctx, caller, id, undefined, { key, limit, beforeId: from }),
-        (one) => one.id,
-        serializeVariableChange,
-      )
-      return { changes: items, next }
+      const page = pageOf(input)
+      return present(await listProjectHistory(ctx, caller, id, undefined, { key, ...page }))
     }),
 })
 

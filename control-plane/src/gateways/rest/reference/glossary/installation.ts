@@ -85,7 +85,7 @@ export const INSTALLATION: Glossary = {
       says: 'Creates a new key that encrypts from now on. Stored values are encrypted again in the background; the former key is deleted when none needs it.',
     },
     listOrganizationAudit: {
-      says: 'Lists who changed what in an organization, when and from where, newest first, page by page. Values are never in it. Entries are kept for 400 days.',
+      says: 'Lists who changed what in an organization, when and from where, newest first, page by page. Values are never in it. Entries are kept for 400 days. A page of a filter that few entries match may hold fewer entries than asked for, or none; follow the `Link` header until it names no next page.',
     },
     listAdminAudit: {
       says: 'Lists the same for the whole installation, also what belongs to no organization.',
