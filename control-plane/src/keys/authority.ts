@@ -289,7 +289,8 @@ function readId(
 ): string | undefined {
   const isSingle = raw.indexOf(SAN_OID) === raw.lastIndexOf(SAN_OID)
   const prefix = `URI:spiffe://${installationId}/${kind}/`
-  const id = isSingle && subjectAltName?.startsWith(prefix) ? subjectAltName.slice(prefix.length) : ''
+  const id =
+    isSingle && subjectAltName?.startsWith(prefix) ? subjectAltName.slice(prefix.length) : ''
   return ID.test(id) ? id : undefined
 }
 

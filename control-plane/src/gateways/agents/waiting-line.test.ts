@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import { Admission } from './admission.ts'
 import { WaitingLine } from '../grpc/waiting-line.ts'
+import { Admission } from './admission.ts'
 
 /** A line with a clock of its own; `served` has the names in the order of their turns. */
 function lineOf({ width = 2, patienceMs = 1_000 } = {}) {

@@ -117,11 +117,7 @@ export async function openGrpcListener(settings: ListenerSettings): Promise<List
     'grpc.enable_channelz': 0,
   })
   settings.serve(server)
-  const handshakes = new Handshakes(
-    settings.log,
-    settings.handshakeWords,
-    settings.handshakeLimits,
-  )
+  const handshakes = new Handshakes(settings.log, settings.handshakeWords, settings.handshakeLimits)
   const open: { server: Http2SecureServer; closed: Promise<void> }[] = []
   const ALPNCallback = protocols && chooseProtocol(['h2', ...protocols])
   const hook = {
