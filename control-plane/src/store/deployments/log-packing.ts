@@ -1,5 +1,6 @@
 // Compresses the content of blocks: less to send, to log ahead and to store, which costs more time than compressing.
 import { constants, createZstdCompress, type ZstdCompress, zstdDecompressSync } from 'node:zlib'
+import { LogGone } from './log-index.ts'
 import type { Block } from './log-store.ts'
 
 const SMALL = 512 // hardly gets smaller
@@ -59,9 +60,13 @@ async function pack(part: keyof typeof packers, content: Buffer): Promise<Buffer
 /** Content of its own length was not compressed. */
 export function unpack(packed: Buffer, length: number): Buffer {
   if (packed.length === length) return packed
-  const content = zstdDecompressSync(packed, { maxOutputLength: length, chunkSize: length + 64 })
-  if (content.length !== length) throw new Error('a block of a log has not its length')
-  return content
+  try {
+    const content = zstdDecompressSync(packed, { maxOutputLength: length, chunkSize: length + 64 })
+    if (content.length === length) return content
+  } catch {
+    // not what was packed: the block was damaged
+  }
+  throw new LogGone('a block of a log is damaged')
 }
 
 /** A block as its row holds it. */
