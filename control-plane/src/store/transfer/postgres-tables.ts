@@ -290,6 +290,7 @@ export async function createPostgresTarget(
       readCounters: () => listCounters(client),
       rows: (table) => readRows(client, table),
       async commit() {
+        await endLeases(client, tables)
         await client.query('commit')
         await client.end()
       },
@@ -300,6 +301,14 @@ export async function createPostgresTarget(
   } catch (error) {
     await client.end().catch(() => undefined)
     throw error
+  }
+}
+
+/** The control planes that it was copied from do not live here, so the first one to start begins a new era. */
+async function endLeases(client: pg.Client, tables: readonly Table[]): Promise<void> {
+  for (const { name, columns } of tables) {
+    if (!columns.includes('lease_until')) continue
+    await client.query(`update ${quote(name)} set lease_until = 0 where lease_until > 0`)
   }
 }
 

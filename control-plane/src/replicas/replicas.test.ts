@@ -1,0 +1,71 @@
+// What one of several control planes believes of itself while it cannot renew its lease.
+import { pino } from 'pino'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { missing } from '../../../test/fixtures/platform/components.ts'
+import { openEngine } from '../../../test/fixtures/platform/engines.ts'
+import { REPLICAS } from '../limits/installation.ts'
+import type { OpenDatabase } from '../store/engine/database.ts'
+import { type ReplicaEvents, Replicas } from './replicas.ts'
+
+describe.skipIf(missing('postgres'))('a control plane without its lease', () => {
+  let opened: OpenDatabase
+  let now = 1_000
+  const events = {
+    onDeclaredDead: vi.fn<ReplicaEvents['onDeclaredDead']>(),
+    onOutdated: vi.fn<ReplicaEvents['onOutdated']>(),
+    endOrphans: vi.fn<ReplicaEvents['endOrphans']>(async () => {}),
+  }
+
+  beforeEach(async () => {
+    opened = await openEngine('postgres')
+    const secrets = { caCertificate: '', caKeySealed: '', cookieSecretSealed: null }
+    const setup = { setupTokenHash: null, setupDoneAt: null }
+    await opened.db
+      .insertInto('installation')
+      .values({ id: 1, installationId: 'i', createdAt: 1, ...setup, ...secrets })
+      .execute()
+    vi.spyOn(performance, 'now').mockImplementation(() => now)
+  })
+  afterEach(async () => {
+    vi.restoreAllMocks()
+    await opened.db.destroy()
+  })
+
+  async function join(id: string): Promise<Replicas> {
+    const self = { id, host: 'a', pid: 1, address: '', startedAt: 1, version: '1', peerAddress: '' }
+    const log = pino({ level: 'silent' })
+    const one = new Replicas({ db: opened.db, log, isAlone: false, self })
+    await one.join()
+    return one
+  }
+
+  test('is not ready and does nothing for all, until it renews', async () => {
+    const one = await join('one')
+    await one.start(events)
+    expect([one.isReady, one.holds('mail')]).toEqual([true, true])
+    now += REPLICAS.leaseMs
+    expect([one.isReady, one.holds('mail')]).toEqual([false, false])
+    await one.renew()
+    expect([one.isReady, one.holds('mail')]).toEqual([true, true])
+    await one.leave()
+  })
+
+  test('ends nobody else after an outage, until they had as much time to renew', async () => {
+    const one = await join('one')
+    await one.start(events)
+    const other = await join('other')
+    now += REPLICAS.leaseMs
+    await opened.db.updateTable('replicas').set({ leaseUntil: 0 }).execute()
+    await one.renew()
+    const ids = async () => (await opened.db.selectFrom('replicas').select('id').execute()).length
+    expect(await ids()).toBe(2)
+    now += REPLICAS.leaseMs - 1
+    await one.renew()
+    expect(await ids()).toBe(2)
+    now += 1
+    await one.renew()
+    expect(await ids()).toBe(1)
+    expect(await other.listLive()).toMatchObject([{ id: 'one' }])
+    await one.leave()
+  })
+})
