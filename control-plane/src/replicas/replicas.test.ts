@@ -68,4 +68,19 @@ describe.skipIf(missing('postgres'))('a control plane without its lease', () => 
     expect(await other.listLive()).toMatchObject([{ id: 'one' }])
     await one.leave()
   })
+  test('a lease by the clock of a former database ends like any other', async () => {
+    const one = await join('one')
+    const far = Date.now() + 3_600_000
+    const gone = { name: 'mail', replicaId: 'gone', leaseUntil: far }
+    await opened.db.insertInto('duties').values(gone).execute()
+    await one.start(events)
+    expect([one.holds('deadlines'), one.holds('mail')]).toEqual([true, false])
+    const { leaseUntil } = await opened.db
+      .selectFrom('duties')
+      .select('leaseUntil')
+      .where('name', '=', 'mail')
+      .executeTakeFirstOrThrow()
+    expect(far - leaseUntil).toBeGreaterThan(3_600_000 - 2 * REPLICAS.leaseMs)
+    await one.leave()
+  })
 })

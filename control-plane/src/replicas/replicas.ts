@@ -21,6 +21,7 @@ import {
   renewLease,
   saveOnlyReplica,
   saveReplica,
+  shortenLeases,
 } from '../store/installation/replicas.ts'
 import type { Schema } from '../store/schema.ts'
 
@@ -166,6 +167,7 @@ export class Replicas {
     const wasLate = began >= this.#validUntil
     if (!(await renewLease(this.#db, this.id, REPLICAS.leaseMs))) await this.#rejoin()
     this.#validUntil = began + REPLICAS.leaseMs
+    await shortenLeases(this.#db, REPLICAS.leaseMs)
     if (!this.#isDraining) {
       this.#duties = new Set(await claimDuties(this.#db, this.id, DUTIES, REPLICAS.leaseMs))
     }

@@ -65,6 +65,13 @@ export async function renewLease(db: Db, id: string, leaseMs: number): Promise<b
   return result.numUpdatedRows > 0n
 }
 
+/** After a failover to a machine whose clock is behind, a lease would last longer than anyone takes one. */
+export async function shortenLeases(db: Db, leaseMs: number): Promise<void> {
+  const end = leaseEnd(leaseMs)
+  await db.updateTable('replicas').set({ leaseUntil: end }).where('leaseUntil', '>', end).execute()
+  await db.updateTable('duties').set({ leaseUntil: end }).where('leaseUntil', '>', end).execute()
+}
+
 /** Deletes the rows whose lease is over. Rows without one are from an older release, which ran alone. */
 export async function deleteDeadReplicas(db: Db): Promise<Replica[]> {
   return db
