@@ -275,6 +275,17 @@ describe.each(ENGINES)('agents on %s', (engine) => {
     })
   })
 
+  test('an agent that restarts on a bad line is one copy; two that take turns are locked', async () => {
+    for (const instanceId of ['a', 'a', 'a', 'b', 'b', 'b', 'c', 'c']) {
+      await agent.active({ instanceId })
+    }
+    for (const instanceId of ['x', 'y', 'x']) await agent.active({ instanceId })
+    const copy = agent.connect({ instanceId: 'y' })
+    const { reason, message } = await copy.next('goodbye')
+    expect(reason).toBe(GoodbyeReason.DUPLICATE_IDENTITY)
+    expect(message).toContain('push each other out')
+  })
+
   test('a journal that went back in time is a copied disk: locked until a new join token', async () => {
     const session = await agent.active()
     session.event({ body: { case: 'warning', value: { code: 'x' } } })

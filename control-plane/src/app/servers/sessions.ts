@@ -160,7 +160,8 @@ async function judgeIdentity(
 /** Notes that the session changes hands, at whichever control plane; true if two copies do so again and again. */
 async function pushesOut(c: Change, agent: Agent, instance: string): Promise<boolean> {
   const { id, sessionId, instanceId, takeovers } = agent
-  if (sessionId === null || (takeovers === null && instance === instanceId)) return false
+  // an agent may return before the end of its own broken session is known
+  if (sessionId === null || instance === instanceId) return false
   const { stored, isDuplicate } = noteTakeover(takeovers, instance, c.now)
   await updateTakeovers(c.db, id, stored)
   c.notify(agentTopic(id)) // the former session may be at another control plane
