@@ -50,7 +50,8 @@ describe.each(ENGINES)("tenants on the agents' listener on %s", (engine) => {
     }
     // a repository check between two comparisons would show up in them
     const { db } = tenants.cp.running.ctx
-    await db.updateTable('projects').set({ reconcileAt: null }).execute()
+    const later = tenants.cp.running.ctx.clock.now() + 24 * 3_600_000
+    await db.updateTable('projects').set({ reconcileAt: later }).execute()
   })
   afterAll(async () => {
     for (const agent of [...rogues, ...victims.map((v) => v.agent)]) agent.close()

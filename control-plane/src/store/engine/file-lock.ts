@@ -6,14 +6,19 @@ export interface Hold {
   release(): Promise<void>
 }
 
+/** A handle that nobody keeps would be collected, and its lock with it. */
+const held = new Set<Database.Database>()
+
 /** Returns undefined if another process holds the lock. */
 export function holdFile(file: string): Hold | undefined {
   closeSync(openSync(file, 'a', 0o600))
   const lock = new Database(file, { timeout: 0 })
   try {
     lock.exec('begin exclusive') // never ended, because nothing is written
+    held.add(lock)
     return {
       async release() {
+        held.delete(lock)
         lock.close()
       },
     }
