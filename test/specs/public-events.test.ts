@@ -3,6 +3,7 @@
 import { get } from 'node:http'
 import type { Environment, PublicEvent } from '@berth/shared/api'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { LIVE } from '../../control-plane/src/limits/browser.ts'
 import { EVENT_STREAMS } from '../../control-plane/src/limits/notices.ts'
 import { makePerson } from '../fixtures/platform/dashboard-client.ts'
 import { ENGINES } from '../fixtures/platform/engines.ts'
@@ -222,6 +223,21 @@ describe.each(ENGINES)('public events on %s', (engine) => {
     expect((await open('', { 'last-event-id': 'x' })).status).toBe(400)
     expect((await page('?after=-1')).status).toBe(400)
     expect((await page('', { accept: 'text/html' })).status).toBe(406)
+  })
+
+  test('a page goes back further than a stream catches up', async () => {
+    const { db } = platform.cp.running.ctx
+    const [oldest] = (await page('?limit=500')).body
+    const newest = await db
+      .selectFrom('events')
+      .selectAll()
+      .orderBy('seq', 'desc')
+      .limit(1)
+      .execute()
+    const far = newest.map((event) => ({ ...event, seq: event.seq + LIVE.backfillEvents }))
+    await db.insertInto('events').values(far).execute()
+    expect((await open(`?after=${oldest?.id}`)).status).toBe(410)
+    expect((await page(`?after=${oldest?.id}`)).status).toBe(200)
   })
 
   test('open streams of a user are bounded, and a closed one gives its place back', async () => {

@@ -41,7 +41,7 @@ export async function* streamEvents(
     let at = s.after ?? tap.from
     if (s.after === undefined) {
       yield { kind: 'begun', seq: at }
-    } else if (await isOutOfReach(ctx, s.after)) {
+    } else if (await isOutOfReach(ctx, s.after, LIVE.backfillEvents)) {
       at = tap.from
       yield { kind: 'reset', seq: at }
     }
@@ -79,10 +79,13 @@ export async function* streamEvents(
 
 const isAboutAccess = (event: LiveEvent): boolean => event.kind.startsWith('member.')
 
-/** The number was deleted, is too far back, or was never assigned (after a restore from a backup). */
-export async function isOutOfReach(ctx: Context, after: number): Promise<boolean> {
+/**
+ * The number was deleted, was never assigned (after a restore from a backup), or is more than `most` back: a stream
+ * that catches up holds its connection, a reader of pages does not.
+ */
+export async function isOutOfReach(ctx: Context, after: number, most: number): Promise<boolean> {
   const { first, last } = await findEventRange(ctx.db)
-  return after > last || after + 1 < first || last - after > LIVE.backfillEvents
+  return after > last || after + 1 < first || last - after > most
 }
 
 /** Reads a few rows at a time, and only when one can be sent, so that a stalled reader holds only those. */

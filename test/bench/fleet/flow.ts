@@ -3,6 +3,7 @@
 import { createHash, randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import { HistoryWriter } from '../../histories/history.ts'
+import { EventSourceReader, recordPublicEvents } from '../../histories/readers.ts'
 import { percentile } from '../figures.ts'
 
 export interface Timing {
@@ -17,6 +18,7 @@ const REQUEST_MS = 10_000
 const AGAIN_MS = 250
 const READS_PER_SECOND = 20
 const JUDGE_AT_ONCE = 8
+const READERS = 3
 
 export class Flow {
   readonly #url: string
@@ -28,6 +30,7 @@ export class Flow {
   readonly #open = new Set<Promise<void>>()
   #isStopping = false
   #loops: Promise<void>[] = []
+  readonly #readers: EventSourceReader[] = []
 
   constructor(url: string, token: string, environments: number[], history: string) {
     this.#url = url
@@ -37,10 +40,17 @@ export class Flow {
   }
 
   start(deploymentsPerSecond: number): void {
+    for (let n = 1; n <= READERS; n += 1) {
+      this.#readers.push(new EventSourceReader(this.#source, `stream-${n}`).start())
+    }
     this.#loops = [
       this.#every(1_000 / deploymentsPerSecond, (i) => this.#deploy(i)),
       this.#every(1_000 / READS_PER_SECOND, (i) => this.#read(i)),
     ]
+  }
+
+  get #source() {
+    return { url: this.#url, token: this.#token, history: this.#history }
   }
 
   async stop(): Promise<void> {
@@ -149,6 +159,8 @@ export class Flow {
       }
     }
     await Promise.all(Array.from({ length: JUDGE_AT_ONCE }, judgeNext))
+    await Promise.all(this.#readers.map((reader) => reader.stop()))
+    await recordPublicEvents(this.#source)
   }
 }
 

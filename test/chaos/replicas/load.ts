@@ -8,9 +8,14 @@ import type { Task } from '@berth/shared/api'
 import pg from 'pg'
 import { until } from '../../fixtures/server/installation.ts'
 import { HistoryWriter } from '../../histories/history.ts'
+import {
+  EventSourceReader,
+  followLog,
+  recordPublicEvents,
+  Subscriber,
+} from '../../histories/readers.ts'
 import { NoticeWatch } from '../notices.ts'
 import type { ReplicasInstallation } from './installation.ts'
-import { EventSourceReader, followLog, Subscriber } from './readers.ts'
 
 const PATIENCE_MS = 10_000
 const AGAIN_MS = 300
@@ -250,7 +255,8 @@ export class ReplicasLoad {
     this.#recordRuns()
     for (const task of tasks) await this.#recordTask(task)
     await this.#recordTables()
-    await this.#recordPublicEvents()
+    const { url, token } = this.#installation.fixture
+    await recordPublicEvents({ url, token, history: this.#history })
     await this.#notices?.close()
     const { disordered = 0, forged = 0 } = notices ?? {}
     const notes = [
@@ -355,21 +361,6 @@ export class ReplicasLoad {
       }
     } finally {
       await client.end()
-    }
-  }
-
-  async #recordPublicEvents(): Promise<void> {
-    for (let after = 0; ; ) {
-      const path = `/api/events?after=${after}&limit=500`
-      const answer = await this.#installation.fixture.call('GET', path)
-      const page = (await answer.json()) as { id: number; type: string; task_id: number | null }[]
-      for (const { id: seq, type: kind, task_id: task } of page) {
-        const about = task === null ? {} : { task }
-        this.#history.add({ f: 'stored', type: 'ok', stream: 'public', seq, kind, ...about })
-      }
-      const next = Number(answer.headers.get('berth-last-event-id'))
-      if (!(next > after)) return
-      after = next
     }
   }
 }

@@ -13,6 +13,7 @@ import {
 } from '../../../app/core/access.ts'
 import type { Context } from '../../../context.ts'
 import type { Caller } from '../../../domain/core/access.ts'
+import { LIVE } from '../../../limits/browser.ts'
 import { EVENT_STREAMS } from '../../../limits/notices.ts'
 import type { Admission } from '../../../notifications/admission.ts'
 import { describeEvents, type LiveEvent } from '../../../notifications/states.ts'
@@ -88,8 +89,9 @@ export function eventRoutes(api: Api, ctx: Context): void {
       const caller = callerOf(request)
       const filter = await filterOf(ctx, caller, request.query)
       const after = afterOf(request)
-      if (after !== undefined && (await isOutOfReach(ctx, after))) throw gone(ctx)
       const wantsStream = String(request.headers.accept ?? '').includes('text/event-stream')
+      const most = wantsStream ? LIVE.backfillEvents : Number.POSITIVE_INFINITY
+      if (after !== undefined && (await isOutOfReach(ctx, after, most))) throw gone(ctx)
       return wantsStream
         ? sendStream(ctx, request, reply, streams, filter, after)
         : sendPage(ctx, reply, filter, after, request.query.limit ?? PUBLIC_EVENTS.page)

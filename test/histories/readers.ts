@@ -3,7 +3,7 @@
 import { type ClientRequest, type IncomingMessage, request } from 'node:http'
 import { setTimeout as delay } from 'node:timers/promises'
 import { WebSocket } from 'ws'
-import type { HistoryWriter } from '../../histories/history.ts'
+import type { HistoryWriter } from './history.ts'
 
 const AGAIN_MS = 200
 const SILENCE_MS = 40_000 // longer than two heartbeats: the connection is dead
@@ -191,6 +191,27 @@ export class EventSourceReader extends Reader {
     }
     const event = JSON.parse(data) as { type: string; task_id: number | null }
     this.receive(Number(id), event.type, event.task_id)
+  }
+}
+
+/** At the end: all public events, which the readers of them must have. */
+export async function recordPublicEvents({ url, token, history }: Source): Promise<void> {
+  const headers = { authorization: `Bearer ${token}` }
+  for (let after = 0; ; ) {
+    const answer = await fetch(`${url}/api/events?after=${after}&limit=500`, { headers })
+    if (answer.status === 429) {
+      await delay(1_000 * Number(answer.headers.get('retry-after') ?? 1))
+      continue
+    }
+    if (!answer.ok) throw new Error(`the events after ${after}: ${await answer.text()}`)
+    const page = (await answer.json()) as { id: number; type: string; task_id: number | null }[]
+    for (const { id: seq, type: kind, task_id: task } of page) {
+      const about = task === null ? {} : { task }
+      history.add({ f: 'stored', type: 'ok', stream: 'public', seq, kind, ...about })
+    }
+    const next = Number(answer.headers.get('berth-last-event-id'))
+    if (!(next > after)) return
+    after = next
   }
 }
 
