@@ -1,7 +1,7 @@
 // Requests with an Idempotency-Key whose answer is lost after their commit, on both databases: one effect, and a
 // repetition learns of it. On PostgreSQL also at two control planes at once.
 import { randomUUID } from 'node:crypto'
-import { REST } from '@berth/shared'
+import { AppError, REST } from '@berth/shared'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { beginRequest } from '../../control-plane/src/app/core/idempotency.ts'
 import { runInTurn } from '../../control-plane/src/app/core/turns.ts'
@@ -31,11 +31,15 @@ async function idOf(cp: TestControlPlane, name: string): Promise<number | undefi
 }
 
 /** Every answer breaks once the change is committed. */
-async function withBrokenAnswers<T>(cp: TestControlPlane, work: () => Promise<T>): Promise<T> {
+async function withBrokenAnswers<T>(
+  cp: TestControlPlane,
+  work: () => Promise<T>,
+  error = new Error('planned'),
+): Promise<T> {
   const { notifier } = cp.running.ctx
   const { notify } = notifier
   notifier.notify = () => {
-    throw new Error('planned')
+    throw error
   }
   return work().finally(() => {
     notifier.notify = notify
@@ -74,7 +78,19 @@ describe.each(ENGINES)('an answer that breaks after the commit on %s', (engine) 
     const again = await makeAt(cp, 'lost', key)
     expect([again.status, again.body.code]).toEqual([409, 'idempotency_not_replayable'])
     expect(again.body).toMatchObject({ id: made, first_status: 500 })
+    expect(again.body.detail).toContain('had its effect')
     await idOf(cp, 'lost')
+  })
+
+  test('also if the answer said that its outcome is unknown', async () => {
+    const key = randomUUID()
+    const unknown = new AppError('outcome_unknown', 'The database went away in the commit.')
+    const first = await withBrokenAnswers(cp, () => makeAt(cp, 'unknown', key), unknown)
+    expect([first.status, first.body.code]).toEqual([503, 'outcome_unknown'])
+    const again = await makeAt(cp, 'unknown', key)
+    expect([again.status, again.body.code]).toEqual([409, 'idempotency_not_replayable'])
+    expect(again.body).toMatchObject({ id: await idOf(cp, 'unknown'), first_status: 503 })
+    expect(again.body.detail).toContain('had its effect')
   })
 
   test('a deployment is asked for once', async () => {

@@ -368,7 +368,6 @@ export class ReplicasLoad {
 /** The task that a request made, also if only its repetition was answered. */
 function taskOf({ status, body }: NonNullable<Answer>): number | undefined {
   if (status < 300) return Number(body.id)
-  const isKnown =
-    body.code === 'idempotency_not_replayable' && Number(body.first_status ?? 201) < 300
-  return isKnown && typeof body.id === 'number' ? body.id : undefined
+  const wasMade = body.code === 'idempotency_not_replayable' && typeof body.id === 'number'
+  return wasMade ? Number(body.id) : undefined
 }

@@ -1,5 +1,8 @@
 // npm run chaos -- replicas: faults of control planes, of the network and of the database while real agents deploy, then
 // the judgement of the history. Everything is bounded in time; a run that hangs is a violation.
+import { copyFileSync, mkdtempSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { type FixtureOptions, until } from '../../fixtures/server/installation.ts'
 import { type Judgement, judge } from '../../histories/checker.ts'
@@ -173,7 +176,11 @@ export async function chaosReplicas(plan: ReplicasPlan): Promise<number> {
     const judgement = judge(readHistory(file), { allRun: true, resets: false, closed: true })
     const bad = [...trouble, ...notes, ...judgement.violations.map((v) => `${v.rule}: ${v.text}`)]
     for (const line of bad.slice(0, 30)) say(line)
-    if (bad.length > 0) say(installation.logs())
+    if (bad.length > 0) {
+      const kept = join(mkdtempSync(join(tmpdir(), 'berth-chaos-')), 'history.jsonl')
+      copyFileSync(file, kept)
+      say(`${installation.logs()}\nthe history: ${kept}`)
+    }
     for (const line of describeOutages(outages)) say(line)
     const ended = installation.replicas.reduce((sum, { restarts }) => sum + restarts, 0)
     say(`${ended} control planes ended by themselves and were started again`)

@@ -29,8 +29,9 @@ async function isAbandoned(ctx: Context, known: RepeatedRequest, now: number): P
   return (await ctx.replicas.find(known.replicaId)) === undefined
 }
 
+/** The caller got no reply, or one that did not know the effect: 503, because the database went away in the commit. */
 const hasLostReply = ({ status, effectAt }: RepeatedRequest): boolean =>
-  status === null && effectAt !== null
+  effectAt !== null && (status === null || status >= 500)
 
 /** The first request with a key runs; later ones get the row of the first. */
 export async function beginRequest(
@@ -71,7 +72,7 @@ export function replyOf(known: RepeatedRequest, fingerprint: string): KeptReply 
     throw new AppError(
       'idempotency_not_replayable',
       'The first request with this key had its effect, but its reply was lost.',
-      { id: known.madeId, location: null, first_status: null },
+      { id: known.madeId, location: null, first_status: status },
     )
   }
   if (status === null) throw inFlight()
