@@ -189,6 +189,7 @@ async function startWith(
     onDeclaredDead: () =>
       gateway.moveAll('Another control plane took over while this one was cut off.'),
     onOutdated: onLost,
+    onNewEra: () => gateway.moveAll('The database of this control plane went back in time.'),
     endOrphans: () => endOrphanSessions(ctx),
   })
   const http = buildHttp(ctx)
@@ -287,6 +288,7 @@ async function openContext(
       onRows: async (rows) => {
         if (ctx.replicas.holds('reports')) await reportEnded(ctx, rows)
       },
+      onLost: () => ctx.replicas.noteLostCommits(),
     }),
     log: logger,
     metrics: new Metrics(),
@@ -397,7 +399,8 @@ function shareQuotas({ db, engine }: OpenDatabase, log: Logger): Sharing | undef
   const { windowMs, windows } = SHARED_LIMITS
   return {
     windows: {
-      add: (added, now) => addCounts(db, added, now - WINDOW_MS),
+      add: (added, now) =>
+        addCounts(db, added, { endedBefore: now - WINDOW_MS, begunUntil: now + WINDOW_MS }),
       sweep: (now) => deleteOldWindows(db, now - windowMs, windows),
     },
     onFailed: (error) => log.debug({ err: error }, 'rate limits count for this process alone'),

@@ -2,15 +2,45 @@
 import { randomUUID, sign } from 'node:crypto'
 import { leavingText, renewalText } from '@berth/shared'
 import type { Task } from '@berth/shared/api'
-import { AttemptState, FailureCode, GoodbyeReason, StepState } from '@berth/shared/wire'
+import {
+  AttemptState,
+  FailureCode,
+  GoodbyeReason,
+  HelloSchema,
+  StepState,
+} from '@berth/shared/wire'
+import { create } from '@bufbuild/protobuf'
 import { durationFromMs, timestampFromMs } from '@bufbuild/protobuf/wkt'
 import { status } from '@grpc/grpc-js'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { createKeyRequest } from '../../agent/src/link/identity/certificate.ts'
+import { LateHello, openSession } from '../../control-plane/src/app/servers/sessions.ts'
+import type { Context } from '../../control-plane/src/context.ts'
+import { OutcomeUnknown } from '../../control-plane/src/store/engine/faults.ts'
 import { TestControlPlane } from '../fixtures/platform/control-plane.ts'
 import { ENGINES } from '../fixtures/platform/engines.ts'
 import { WireAgent } from '../fixtures/platform/wire-agent.ts'
 import { until } from '../fixtures/server/installation.ts'
+
+/** A transaction is committed, and its answer is lost, if `isOurs` says so after it. */
+function withLostAnswer(db: Context['db'], isOurs: () => Promise<boolean>): Context['db'] {
+  const transaction = () => {
+    const real = db.transaction()
+    const execute: typeof real.execute = async (work) => {
+      const answer = await real.execute(work)
+      if (await isOurs()) throw new OutcomeUnknown(new Error('planned'))
+      return answer
+    }
+    return { execute }
+  }
+  return new Proxy(db, {
+    get(target, name) {
+      if (name === 'transaction') return transaction
+      const value = Reflect.get(target, name) as unknown
+      return typeof value === 'function' ? value.bind(target) : value
+    },
+  })
+}
 
 describe.each(ENGINES)('agents on %s', (engine) => {
   let cp: TestControlPlane
@@ -33,6 +63,12 @@ describe.each(ENGINES)('agents on %s', (engine) => {
     await cp.close()
   })
 
+  const stored = () =>
+    cp.running.ctx.db
+      .selectFrom('agents')
+      .selectAll()
+      .where('serverId', '=', serverId)
+      .executeTakeFirstOrThrow()
   const deploy = () => cp.make<Task>(`/api/environments/${environmentId}/tasks`)
   const task = async (id: number) => (await cp.call<Task>('GET', `/api/tasks/${id}`)).body
   const reached = (id: number, wanted: string) =>
@@ -301,6 +337,49 @@ describe.each(ENGINES)('agents on %s', (engine) => {
     others.push(rejoined)
     await rejoined.active()
     expect((await cp.call('GET', `/api/servers/${serverId}`)).body.status).toBe('online')
+  })
+
+  test.each([
+    ['one that may be a copy', 0n],
+    ['one that is as before', 1n],
+  ])('a Hello that waited too long changes nothing: %s', async (_, lastEventSeq) => {
+    const session = await agent.active()
+    session.event({ body: { case: 'warning', value: { code: 'x' } } })
+    await session.next('eventAck')
+    const { ctx } = cp.running
+    const { id: agentId, sessionEpoch, journalId } = await stored()
+    const { fingerprint, issuedAt, notAfter } = await ctx.db
+      .selectFrom('agentCertificates')
+      .selectAll()
+      .where('agentId', '=', agentId)
+      .executeTakeFirstOrThrow()
+    const late = openSession(ctx, {
+      sessionId: randomUUID(),
+      identity: { agentId, fingerprint, issuedAt, notAfter },
+      hello: create(HelloSchema, {
+        journalId: journalId ?? '',
+        lastEventSeq,
+        instanceId: 'former',
+      }),
+      isAwaited: () => false,
+    })
+    await expect(late).rejects.toBeInstanceOf(LateHello)
+    session.event({ body: { case: 'warning', value: { code: 'y' } } })
+    await session.next('eventAck')
+    expect(await stored()).toMatchObject({ sessionEpoch, lockedAt: null })
+  })
+
+  test('a session whose beginning was stored without an answer ends', async () => {
+    const { ctx } = cp.running
+    const { db } = ctx
+    ctx.db = withLostAnswer(db, async () => (await stored()).sessionId !== null)
+    const session = agent.connect()
+    expect((await session.next('goodbye')).reason).toBe(GoodbyeReason.OVERLOADED)
+    ctx.db = db
+    await until('its rows say so', async () => {
+      const { sessionEpoch, sessionId } = await stored()
+      return sessionEpoch > 0 && sessionId === null ? true : undefined
+    })
   })
 
   test('renewal: a new certificate takes over, and the one before locks both when it returns', async () => {

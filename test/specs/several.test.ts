@@ -2,6 +2,7 @@
 // time alone causes is done once.
 import { sql } from 'kysely'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { sweep } from '../../control-plane/src/app/deployments/deadlines.ts'
 import { beginEra } from '../../control-plane/src/store/installation/replicas.ts'
 import { Balancer } from '../fixtures/platform/balancer.ts'
 import { missing } from '../fixtures/platform/components.ts'
@@ -112,6 +113,29 @@ describe.skipIf(missing('postgres'))('two control planes', () => {
     const { ctx } = a.running
     expect(b.running.ctx.replicas.era).toBe(ctx.replicas.era)
     expect(await beginEra(ctx.db)).toBeGreaterThan(ctx.replicas.era)
+  })
+
+  test('all take a later era, and servers are told again what it outranks', async () => {
+    const era = a.running.ctx.replicas.era
+    const before = await epochOf(a)
+    await b.running.ctx.replicas.noteLostCommits()
+    await a.running.ctx.replicas.noteLostCommits()
+    await a.running.ctx.replicas.renew()
+    expect(a.running.ctx.replicas.era).toBeGreaterThan(era)
+    expect(b.running.ctx.replicas.era).toBe(a.running.ctx.replicas.era)
+    await until('the session began again', async () => {
+      const { sessionEpoch, sessionId } = await epochOf(b)
+      return sessionEpoch > before.sessionEpoch && sessionId !== null ? true : undefined
+    })
+    expect(await deployAt(a, 'main')).toBe('succeeded')
+  })
+
+  test('wake-ups that are over are deleted', async () => {
+    const { ctx } = a.running
+    await ctx.db.insertInto('agentWakes').values({ agentId: 'x', isTrust: 0, at: 0 }).execute()
+    await sweep(ctx)
+    const left = await ctx.db.selectFrom('agentWakes').select('at').where('at', '=', 0).execute()
+    expect(left).toEqual([])
   })
 
   test('a process that needs the database alone waits for them, and they for it', async () => {

@@ -8,11 +8,12 @@ import { createKeyRequest } from '../../agent/src/link/identity/certificate.ts'
 import { withLease } from '../../control-plane/src/app/core/leases.ts'
 import { giveLogTicket, takeTicket } from '../../control-plane/src/app/files/downloads.ts'
 import { readWebhookSecrets } from '../../control-plane/src/app/forges/webhook-secrets.ts'
-import { openNewDataKeys } from '../../control-plane/src/app/installation/data-keys.ts'
+import { continueKeyRotations } from '../../control-plane/src/app/installation/data-key-rotation.ts'
+import { refreshDataKeys } from '../../control-plane/src/app/installation/data-keys.ts'
 import { authenticate } from '../../control-plane/src/app/people/callers.ts'
 import { requireQuota } from '../../control-plane/src/identity/quotas.ts'
 import { DOWNLOADS } from '../../control-plane/src/limits/browser.ts'
-import { deleteOldWindows } from '../../control-plane/src/store/core/rate-limits.ts'
+import { addCounts, deleteOldWindows } from '../../control-plane/src/store/core/rate-limits.ts'
 import { findProject } from '../../control-plane/src/store/projects/projects.ts'
 import { addMember, addOrganization } from '../fixtures/people/members.ts'
 import { missing } from '../fixtures/platform/components.ts'
@@ -170,6 +171,16 @@ describe.skipIf(missing('postgres'))('two control planes', () => {
     expect(await count()).toBe(0)
   })
 
+  test('a window of a clock that was ahead refuses no one once the clock is right', async () => {
+    const { db, clock } = a.running.ctx
+    const now = clock.now()
+    const limits = { endedBefore: now - 60_000, begunUntil: now + 60_000 }
+    const window = { name: 'x', key: 'k', since: now + 3_600_000, count: 1_000 }
+    await db.insertInto('rateLimits').values(window).execute()
+    const fresh = { ...window, since: now, count: 1 }
+    expect(await addCounts(db, [fresh], limits)).toEqual([fresh])
+  })
+
   async function callerOf(cp: TestControlPlane) {
     const from = { address: '127.0.0.1', requestId: 'req_x' }
     const { caller } = await authenticate(cp.running.ctx, `Bearer ${cp.token}`, from)
@@ -257,8 +268,26 @@ describe.skipIf(missing('postgres'))('two control planes', () => {
     expect(b.running.ctx.secretStore.findDataKey(1)?.id).toBe(key.id)
     // also where none of its values was read
     const { body: next } = await rotate()
-    await openNewDataKeys(b.running.ctx)
+    await refreshDataKeys(b.running.ctx)
     expect(b.running.ctx.secretStore.findDataKey(1)?.id).toBe(next.id)
+  })
+
+  test('one that was away for long learns which keys were made and deleted meanwhile', async () => {
+    const { db, secretStore } = b.running.ctx
+    const former = secretStore.findDataKey(1)?.id ?? 0
+    const { body: key } = await a.call<{ id: number }>('POST', '/api/admin/data_keys/rotate', {
+      organization_id: 1,
+    })
+    await db.updateTable('organizationKeys').set({ createdAt: 1 }).execute()
+    await refreshDataKeys(b.running.ctx)
+    expect(secretStore.findDataKey(1)?.id).toBe(key.id)
+    expect(secretStore.listRetired().map(({ id }) => id)).toContain(former)
+    for (let round = 0; round < 20 && a.running.ctx.secretStore.knowsDataKey(former); round++) {
+      a.clock.offsetMs += 2 * 3_600_000
+      await continueKeyRotations(a.running.ctx)
+    }
+    await refreshDataKeys(b.running.ctx)
+    expect(secretStore.listRetired()).toEqual([])
   })
 
   test('work under a lease runs at one of them at a time', async () => {

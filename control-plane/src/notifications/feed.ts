@@ -119,6 +119,8 @@ interface Parts {
   topic: string
   /** Gets every row once, in order; a failure is logged and costs nothing else. */
   onRows: (rows: EventRow[]) => Promise<void>
+  /** The database lost commits. */
+  onLost: () => Promise<void>
 }
 
 export class EventFeed {
@@ -211,11 +213,12 @@ export class EventFeed {
 
   /** Returns true if there may be more. */
   async #handOut(): Promise<boolean> {
-    const { db, log, onRows } = this.#parts
+    const { db, log, onRows, onLost } = this.#parts
     const found = await listEventsAfter(db, this.#head - 1, LIVE.batch)
     if (this.#newest && !isSame(this.#newest, found[0])) {
       // a standby without the newest events took over: what was delivered never happened
-      log.warn({ head: this.#head }, 'events are gone; live readers begin again')
+      log.warn({ head: this.#head }, 'events are gone; live readers and sessions begin again')
+      await onLost()
       await this.#begin()
       for (const tap of this.#taps) tap.rewind()
       return false

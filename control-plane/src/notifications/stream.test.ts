@@ -1,7 +1,7 @@
 // The stream without sockets: falling behind, back-pressure, access that ends midway, no leaks.
 import { AppError } from '@berth/shared'
 import { pino } from 'pino'
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
 import { ENGINES, openEngine } from '../../../test/fixtures/platform/engines.ts'
 import { until } from '../../../test/fixtures/server/installation.ts'
 import type { Context } from '../context.ts'
@@ -18,6 +18,7 @@ const upTo = (count: number) => Array.from({ length: count }, (_, n) => n)
 describe.each(ENGINES)('a stream on %s', (engine) => {
   let opened: OpenDatabase
   let feed: EventFeed
+  const onLost = vi.fn(async () => {})
   let notifier: Notifier
   let ctx: Context
   const leaving: AbortController[] = []
@@ -33,6 +34,7 @@ describe.each(ENGINES)('a stream on %s', (engine) => {
       log: pino({ level: 'silent' }),
       topic: 'events',
       onRows: async () => {},
+      onLost,
     })
     await feed.start()
     ctx = { db: opened.db, feed } as Context
@@ -107,6 +109,7 @@ describe.each(ENGINES)('a stream on %s', (engine) => {
       .execute()
     notifier.notify('events')
     expect((await stream.next()).value).toEqual({ kind: 'reset', seq: last - 2 })
+    expect(onLost).toHaveBeenCalledTimes(1)
     await happen(1)
     expect(await take(stream, 1)).toEqual([0])
     // the same number, of another event

@@ -4,6 +4,7 @@ import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { missing } from '../../../test/fixtures/platform/components.ts'
 import { openEngine } from '../../../test/fixtures/platform/engines.ts'
 import { REPLICAS } from '../limits/installation.ts'
+import { LEASES } from '../limits/sharing.ts'
 import type { OpenDatabase } from '../store/engine/database.ts'
 import { type ReplicaEvents, Replicas } from './replicas.ts'
 
@@ -12,6 +13,7 @@ describe.skipIf(missing('postgres'))('a control plane without its lease', () => 
   let now = 1_000
   const events = {
     onDeclaredDead: vi.fn<ReplicaEvents['onDeclaredDead']>(),
+    onNewEra: vi.fn<ReplicaEvents['onNewEra']>(),
     onOutdated: vi.fn<ReplicaEvents['onOutdated']>(),
     endOrphans: vi.fn<ReplicaEvents['endOrphans']>(async () => {}),
   }
@@ -80,7 +82,32 @@ describe.skipIf(missing('postgres'))('a control plane without its lease', () => 
       .select('leaseUntil')
       .where('name', '=', 'mail')
       .executeTakeFirstOrThrow()
-    expect(far - leaseUntil).toBeGreaterThan(3_600_000 - 2 * REPLICAS.leaseMs)
+    expect(far - leaseUntil).toBeGreaterThan(3_600_000 - 2 * LEASES.leaseMs)
     await one.leave()
+  })
+
+  test('a longer lease of work at a forge is not cut short', async () => {
+    const one = await join('one')
+    const leaseUntil = Date.now() + LEASES.leaseMs - 1_000
+    const other = { name: 'forge', replicaId: 'other', leaseUntil }
+    await opened.db.insertInto('duties').values(other).execute()
+    await one.start(events)
+    const rows = await opened.db.selectFrom('duties').selectAll().where('name', '=', 'forge')
+    expect(await rows.executeTakeFirst()).toEqual(other)
+    await one.leave()
+  })
+
+  test('does nothing for all once it drains, also if a renewal was under way', async () => {
+    const one = await join('one')
+    await one.start(events)
+    const renewing = one.renew()
+    await one.drain()
+    await renewing
+    expect(one.holds('mail')).toBe(false)
+    const other = await join('other')
+    await other.start(events)
+    expect(other.holds('mail')).toBe(true)
+    await one.leave()
+    await other.leave()
   })
 })

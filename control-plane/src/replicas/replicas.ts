@@ -4,10 +4,12 @@
 import type { Kysely } from 'kysely'
 import type { Logger } from 'pino'
 import { REPLICAS } from '../limits/installation.ts'
+import { LEASES } from '../limits/sharing.ts'
 import { whileUnchanged } from '../store/engine/migrate.ts'
 import { NewerDatabase } from '../store/engine/migrations.ts'
 import {
   beginEra,
+  beginEraAfter,
   claimDuties,
   deleteDeadReplicas,
   deleteReplica,
@@ -42,6 +44,8 @@ export interface ReplicaEvents {
   onDeclaredDead(): void
   /** Meanwhile a newer release changed the tables for itself: this process must end. */
   onOutdated(message: string): void
+  /** What servers were told is outranked: their sessions must begin again. */
+  onNewEra(): void
   /** After each renewal: ends the sessions that no replica has. */
   endOrphans(): Promise<void>
 }
@@ -89,6 +93,7 @@ export class Replicas {
   /** Whether this replica does this work now. Ask again for each piece of it. */
   holds(duty: Duty): boolean {
     if (this.isAlone) return true
+    if (this.#isDraining) return false // also while a renewal that began before is under way
     return performance.now() < this.#validUntil && this.#duties.has(duty)
   }
 
@@ -152,6 +157,16 @@ export class Replicas {
     })
   }
 
+  /**
+   * The database lost commits: a standby without them took over, as in a restore. Each replica notices; the first one
+   * begins the era, and all take it with their next renewal.
+   */
+  async noteLostCommits(): Promise<void> {
+    if (this.isAlone) return
+    await beginEraAfter(this.#db, this.#era)
+    await this.renew()
+  }
+
   /** One at a time; a failure costs nothing but time, because the lease ends by itself. */
   renew(): Promise<void> {
     this.#renewing ??= this.#renew()
@@ -167,7 +182,8 @@ export class Replicas {
     const wasLate = began >= this.#validUntil
     if (!(await renewLease(this.#db, this.id, REPLICAS.leaseMs))) await this.#rejoin()
     this.#validUntil = began + REPLICAS.leaseMs
-    await shortenLeases(this.#db, REPLICAS.leaseMs)
+    await shortenLeases(this.#db, REPLICAS.leaseMs, LEASES.leaseMs)
+    await this.#takeEra()
     if (!this.#isDraining) {
       this.#duties = new Set(await claimDuties(this.#db, this.id, DUTIES, REPLICAS.leaseMs))
     }
@@ -180,6 +196,13 @@ export class Replicas {
       this.#log.warn({ replica: id, host, pid }, 'a control plane is gone; its sessions are over')
     }
     await this.#events?.endOrphans()
+  }
+
+  async #takeEra(): Promise<void> {
+    const era = await findEra(this.#db)
+    if (era <= this.#era) return
+    this.#era = era
+    this.#events?.onNewEra()
   }
 
   /** Others that people and agents may go to; none if the database does not answer. */

@@ -7,7 +7,7 @@ import { describeFailure } from '../../domain/deployments/failure.ts'
 import { taskTimeoutMs } from '../../domain/deployments/timeouts.ts'
 import { LIVE } from '../../limits/browser.ts'
 import { COMMIT_STATUSES } from '../../limits/forges.ts'
-import { ALERTS, MAIL } from '../../limits/installation.ts'
+import { ALERTS, MAIL, REPLICAS } from '../../limits/installation.ts'
 import { NOTICES } from '../../limits/notices.ts'
 import { SCHEDULES } from '../../limits/schedules.ts'
 import { deleteOldEvents } from '../../store/core/events.ts'
@@ -32,6 +32,7 @@ import {
 import { deleteOldArtifacts } from '../../store/files/artifacts.ts'
 import { deleteOldReports } from '../../store/forges/commit-statuses.ts'
 import { deleteOldAlerts } from '../../store/installation/alerts.ts'
+import { deleteOldAgentWakes } from '../../store/installation/replicas.ts'
 import { deleteOldNotices } from '../../store/notices/notices.ts'
 import { deleteOldMails } from '../../store/people/mails.ts'
 import { deleteExpiredSecrets } from '../../store/people/one-time-secrets.ts'
@@ -171,6 +172,11 @@ async function giveUpLogs(ctx: Context): Promise<void> {
   }
 }
 
+/** SQLite has none. */
+const forgetAgentWakes = async ({ db, replicas }: Context): Promise<void> => {
+  if (!replicas.isAlone) await deleteOldAgentWakes(db, REPLICAS.wakesKeptMs)
+}
+
 /** Once an hour, deletes rows past their retention. */
 export async function sweep(ctx: Context): Promise<void> {
   const now = ctx.clock.now()
@@ -192,5 +198,6 @@ export async function sweep(ctx: Context): Promise<void> {
     ({ db }) =>
       deleteOldNotices(db, { before: now - NOTICES.keptMs, keep: NOTICES.keptPerChannel }),
     forgetDeliveries,
+    forgetAgentWakes,
   ])
 }

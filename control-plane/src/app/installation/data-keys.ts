@@ -10,8 +10,8 @@ import type { Db } from '../../store/engine/db.ts'
 import {
   findDataKeyRow,
   insertOrganizationKey,
+  listDataKeyIds,
   listDataKeys,
-  listDataKeysSince,
   listOrganizationIds,
   type OrganizationKey,
   updateWrapped,
@@ -89,14 +89,14 @@ export async function ensureDataKey(ctx: Context, organizationId: number): Promi
  * Keeps up with the keys that other control planes make. A value's own key is found when the value is read; the rest is
  * found in the background, long before a retired key is deleted. Returns the function that stops it.
  */
-export function shareDataKeys({ db, secretStore, log, clock }: SharingParts): () => Promise<void> {
+export function shareDataKeys({ db, secretStore, log }: SharingParts): () => Promise<void> {
   secretStore.findMissingWith(async (id) => {
     const row = await findDataKeyRow(db, id)
     if (row) await openDataKey(secretStore, row)
   })
   let running = Promise.resolve()
   const timer = setInterval(() => {
-    running = openNewDataKeys({ db, secretStore, clock }).catch((error: unknown) =>
+    running = refreshDataKeys({ db, secretStore }).catch((error: unknown) =>
       log.warn({ err: error }, 'data keys of other control planes could not be read'),
     )
   }, KEY_REFRESH.everyMs)
@@ -107,15 +107,18 @@ export function shareDataKeys({ db, secretStore, log, clock }: SharingParts): ()
   }
 }
 
-type SharingParts = Pick<Context, 'db' | 'secretStore' | 'log' | 'clock'>
+type SharingParts = Pick<Context, 'db' | 'secretStore' | 'log'>
 
-export async function openNewDataKeys({
+/** However long this process was away: opens what others made, and forgets what they deleted. */
+export async function refreshDataKeys({
   db,
   secretStore,
-  clock,
-}: Pick<Context, 'db' | 'secretStore' | 'clock'>): Promise<void> {
-  // a retired key is deleted no earlier than this after its successor was made
-  for (const row of await listDataKeysSince(db, clock.now() - SECRET_STORE.retiredKeptMs)) {
-    if (!secretStore.knowsDataKey(row.id)) await openDataKey(secretStore, row)
+}: Pick<Context, 'db' | 'secretStore'>): Promise<void> {
+  const retired = secretStore.listRetired() // before the rows are read, or a key that is made meanwhile would be missing
+  const ids = new Set(await listDataKeyIds(db))
+  for (const id of ids) {
+    const row = secretStore.knowsDataKey(id) ? undefined : await findDataKeyRow(db, id)
+    if (row) await openDataKey(secretStore, row)
   }
+  for (const { id } of retired) if (!ids.has(id)) secretStore.forget(id)
 }

@@ -1,6 +1,5 @@
 // One agent, one session; the newest wins. Applies a hello to the rows: which agent may connect, which attempts were
 // lost meanwhile, and where the journal continues.
-import { randomUUID } from 'node:crypto'
 import { AttemptState, FailureCode, GoodbyeReason, type Hello } from '@berth/shared/wire'
 import type { Context } from '../../context.ts'
 import { isAttemptState, moveAttempt } from '../../domain/deployments/attempt.ts'
@@ -30,6 +29,7 @@ import {
   listOrphanSessions,
   lockAgent,
   markCertificateSeen,
+  type StoredSession,
   takeSession,
   updateTakeovers,
   updateUnderEpoch,
@@ -50,7 +50,6 @@ export interface Opened {
   kind: 'opened'
   agent: Agent
   epoch: number
-  sessionId: string
   ackedEventSeq: number
   /** When the agent should replace the certificate it connected with. */
   renewAt: number
@@ -72,6 +71,17 @@ export interface Certified {
   notAfter: number
 }
 
+interface Opening {
+  /** Known before, so that the session can be ended if its commit was not answered. */
+  sessionId: string
+  identity: Certified
+  hello: Hello
+  isAwaited: () => boolean
+}
+
+/** Its agent may have told another control plane more by now: judged by this Hello, it would look like a copy. */
+export class LateHello extends Error {}
+
 const turnAway = (reason: GoodbyeReason, message: string, againAfterMs = 0): TurnedAway => ({
   kind: 'turned_away',
   reason,
@@ -79,15 +89,17 @@ const turnAway = (reason: GoodbyeReason, message: string, againAfterMs = 0): Tur
   againAfterMs,
 })
 
+/** Throws `LateHello` and changes nothing if the agent has given up meanwhile. */
 export async function openSession(
   ctx: Context,
-  identity: Certified,
-  hello: Hello,
+  { sessionId, identity, hello, isAwaited }: Opening,
 ): Promise<Opened | TurnedAway> {
   return change(ctx, async (c) => {
     const refusal = await judgeIdentity(c, identity, hello)
-    if (refusal) return refusal
-    const sessionId = randomUUID()
+    if (refusal) {
+      if (!isAwaited()) throw new LateHello()
+      return refusal
+    }
     const epoch = await takeSession(c.db, identity.agentId, {
       sessionId,
       replicaId: ctx.replicaId,
@@ -96,6 +108,7 @@ export async function openSession(
       capabilities: hello.capabilities,
       now: c.now,
     })
+    if (!isAwaited()) throw new LateHello() // this may have waited for a session that began at another control plane
     const agent = await findAgent(c.db, identity.agentId)
     if (epoch === undefined || !agent) {
       return turnAway(GoodbyeReason.REVOKED, 'This agent was revoked.')
@@ -115,7 +128,7 @@ export async function openSession(
     await emitServer(c, agent.serverId, 'online')
     const certificate = await findAgentCertificate(c.db, identity.fingerprint)
     const renewAt = certificate ? renewalPoint(certificate) : c.now
-    return { kind: 'opened', agent, epoch, sessionId, ackedEventSeq, renewAt, unknownAttempts }
+    return { kind: 'opened', agent, epoch, ackedEventSeq, renewAt, unknownAttempts }
   })
 }
 
@@ -322,19 +335,14 @@ export const markDraining = (ctx: Context, agentId: string, epoch: number): Prom
   return updateUnderEpoch(ctx.db, agentId, epoch, { lastSeenAt: now, drainingAt: now })
 }
 
-/** The stream ended. Live attempts continue; people see since when they have not been heard of. */
-export async function closeSession(ctx: Context, agentId: string, epoch: number): Promise<void> {
-  await change(ctx, async (c) => {
-    const mine = await updateUnderEpoch(c.db, agentId, epoch, {
-      sessionId: null,
-      disconnectedAt: c.now,
-    })
-    if (!mine) return
-    await updateReachability(c.db, agentId, c.now)
-    const agent = await findAgent(c.db, agentId)
-    if (agent) await emitServer(c, agent.serverId, 'offline')
+/** Live attempts continue; people see since when they have not been heard of. */
+export const endStoredSessions = (ctx: Context, sessions: StoredSession[]): Promise<void> =>
+  change(ctx, async (c) => {
+    for (const { id, serverId } of await endSessions(c.db, sessions, c.now)) {
+      await updateReachability(c.db, id, c.now)
+      await emitServer(c, serverId, 'offline')
+    }
   })
-}
 
 async function emitServer(
   c: Change,
@@ -355,13 +363,7 @@ export async function endOrphanSessions(ctx: Context): Promise<void> {
   for (;;) {
     const orphans = await listOrphanSessions(ctx.db, REPLICAS.sessionsTogether)
     if (orphans.length === 0) return
-    await change(ctx, async (c) => {
-      const ended = await endSessions(c.db, orphans, c.now)
-      for (const { id, serverId } of ended) {
-        await updateReachability(c.db, id, c.now)
-        await emitServer(c, serverId, 'offline')
-      }
-    })
+    await endStoredSessions(ctx, orphans)
     if (orphans.length < REPLICAS.sessionsTogether) return
   }
 }

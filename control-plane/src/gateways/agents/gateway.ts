@@ -54,7 +54,7 @@ export interface AgentGateway {
 
 export async function openAgentGateway(ctx: Context): Promise<AgentGateway> {
   const sessions = new Map<string, AgentSession>()
-  const unclosed = new Map<string, AgentSession>() // one per agent: only the newest session owns the rows
+  const unclosed = new Set<AgentSession>()
   const intake = new LogIntake(ctx)
   const admission = new Admission()
   const heartbeats = Heartbeats.of(ctx)
@@ -67,7 +67,7 @@ export async function openAgentGateway(ctx: Context): Promise<AgentGateway> {
     closed: (session) => {
       if (sessions.get(session.agentId) === session) sessions.delete(session.agentId)
     },
-    unclosed: (session) => void unclosed.set(session.agentId, session),
+    unclosed: (session) => void unclosed.add(session),
     opened: (session) => {
       const former = sessions.get(session.agentId)
       sessions.set(session.agentId, session)
@@ -93,7 +93,7 @@ export async function openAgentGateway(ctx: Context): Promise<AgentGateway> {
   const stopTicking = startTicking(
     () => sessions.values(),
     () => {
-      const again = [...unclosed.values()]
+      const again = [...unclosed]
       unclosed.clear()
       for (const session of again) session.endRows()
     },

@@ -1,5 +1,7 @@
 // One control stream of one agent, from its hello to its end. Messages are processed one at a time, in order. Anything
 // unexpected ends the whole session, and the next one resynchronises completely; there is no partial repair.
+
+import { randomUUID } from 'node:crypto'
 import { SESSION, VERSION } from '@berth/shared'
 import {
   type AgentMessage,
@@ -27,12 +29,14 @@ import { applyObserved } from '../../app/environments/observations.ts'
 import type { Beat } from '../../app/servers/heartbeats.ts'
 import {
   type Certified,
-  closeSession,
+  endStoredSessions,
+  LateHello,
   markDraining,
   openSession,
 } from '../../app/servers/sessions.ts'
 import type { Context } from '../../context.ts'
 import { ClockOffset } from '../../domain/deployments/agent-clock.ts'
+import { isOutcomeUnknown } from '../../store/engine/faults.ts'
 import { type Agent, findAgent } from '../../store/servers/agents.ts'
 import type { Admitted } from './admission.ts'
 import { DesiredState } from './desired.ts'
@@ -79,8 +83,9 @@ export interface Gateway {
 export class AgentSession {
   readonly identity: SessionIdentity
   epoch = 0
-  sessionId = ''
+  readonly sessionId = randomUUID()
   #serverId = 0
+  #helloAt = 0
   readonly #ctx: Context
   readonly #stream: ControlStream
   readonly #gateway: Gateway
@@ -267,6 +272,7 @@ export class AgentSession {
     }
     this.#noteTime(hello.agentTime)
     this.hasHello = true
+    this.#helloAt = performance.now()
     const turn = await this.#gateway.admit(this)
     if (turn.kind === 'later') {
       const message = 'Too many agents at once; come back.'
@@ -281,14 +287,14 @@ export class AgentSession {
   }
 
   async #openInTurn(hello: Hello): Promise<void> {
-    const opened = await openSession(this.#ctx, this.identity, hello)
+    const opened = await this.#openRows(hello)
+    if (opened === undefined) return
     if (opened.kind === 'turned_away') {
       this.goodbye(opened.reason, opened.message, opened.againAfterMs)
       return
     }
     this.epoch = opened.epoch
     this.#serverId = opened.agent.serverId
-    this.sessionId = opened.sessionId
     this.#gateway.opened(this)
     if (this.#isClosed()) {
       // the stream ended while the rows were written, so close them here
@@ -304,7 +310,7 @@ export class AgentSession {
       value: create(WelcomeSchema, {
         protocol: PROTOCOL,
         serverVersion: VERSION,
-        sessionId: opened.sessionId,
+        sessionId: this.sessionId,
         replicaId: this.#ctx.replicaId,
         heartbeatInterval: durationFromMs(interval),
         sessionTimeout: durationFromMs(this.#timeoutMs),
@@ -332,6 +338,23 @@ export class AgentSession {
     }
     this.#isTrustDue = true
     this.notify() // covers changes between the read and the subscription
+  }
+
+  async #openRows(hello: Hello): Promise<Awaited<ReturnType<typeof openSession>> | undefined> {
+    const { sessionId, identity } = this
+    const isAwaited = (): boolean =>
+      !this.#isClosed() && performance.now() - this.#helloAt < SESSION.welcomeMs
+    try {
+      return await openSession(this.#ctx, { sessionId, identity, hello, isAwaited })
+    } catch (error) {
+      if (error instanceof LateHello) {
+        this.goodbye(GoodbyeReason.OVERLOADED, 'This took too long; come back.')
+        return undefined
+      }
+      this.#fail(error)
+      if (isOutcomeUnknown(error)) this.endRows()
+      return undefined
+    }
   }
 
   // TypeScript narrows #state after the checks above; awaits in between may have changed it.
@@ -460,7 +483,8 @@ export class AgentSession {
 
   /** Retried on failure: rows that still show a session would keep its tasks waiting forever. */
   endRows(): void {
-    closeSession(this.#ctx, this.agentId, this.epoch).catch((error: unknown) => {
+    const rows = [{ id: this.agentId, sessionId: this.sessionId }]
+    endStoredSessions(this.#ctx, rows).catch((error: unknown) => {
       this.#ctx.log.error({ err: error, agentId: this.agentId }, 'session could not be closed')
       this.#gateway.unclosed(this)
     })

@@ -10,12 +10,16 @@ export interface StoredWindow {
   count: number
 }
 
-/** Adds `count` to each window, or begins it at `since`; returns the windows as they are then. Keys come once each. */
+/**
+ * Adds `count` to each window, or begins it at `since`; returns the windows as they are then. Keys come once each. A
+ * window that began after `begunUntil` is of a clock that was ahead, and is over too.
+ */
 export async function addCounts(
   db: Db,
   added: readonly StoredWindow[],
-  endedBefore: number,
+  { endedBefore, begunUntil }: { endedBefore: number; begunUntil: number },
 ): Promise<StoredWindow[]> {
+  const isOver = sql`(rate_limits.since <= ${endedBefore} or rate_limits.since > ${begunUntil})`
   const column = <K extends keyof StoredWindow>(name: K) => added.map((one) => one[name])
   // sorted rows: two control planes lock them in one order
   const { rows } = await sql<StoredWindow>`
@@ -24,9 +28,9 @@ export async function addCounts(
       ${column('since')}::bigint[], ${column('count')}::int[]) as added(name, key, since, count)
     order by name, key
     on conflict (name, key) do update set
-      count = case when rate_limits.since <= ${endedBefore} then greatest(0, excluded.count)
+      count = case when ${isOver} then greatest(0, excluded.count)
         else greatest(0, rate_limits.count + excluded.count) end,
-      since = case when rate_limits.since <= ${endedBefore} then excluded.since
+      since = case when ${isOver} then excluded.since
         else rate_limits.since end
     returning name, key, since, count`.execute(db)
   return rows

@@ -6,7 +6,7 @@ export interface Hold {
   release(): Promise<void>
 }
 
-/** A handle that nobody keeps would be collected, and its lock with it. */
+/** A handle without a reference would be collected, and its lock with it. */
 const held = new Set<Database.Database>()
 
 /** Returns undefined if another process holds the lock. */

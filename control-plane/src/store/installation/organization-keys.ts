@@ -43,15 +43,15 @@ export const listDataKeys = (db: Db): Promise<OrganizationKey[]> =>
     .orderBy('id')
     .execute()
 
-/** Keys that were made since then. */
-export const listDataKeysSince = (db: Db, time: number): Promise<OrganizationKey[]> =>
-  db
-    .selectFrom('organizationKeys')
-    .selectAll()
-    .where('purpose', '=', 'data')
-    .where('createdAt', '>=', time)
-    .orderBy('id')
-    .execute()
+export const listDataKeyIds = async (db: Db): Promise<number[]> =>
+  (
+    await db
+      .selectFrom('organizationKeys')
+      .select('id')
+      .where('purpose', '=', 'data')
+      .orderBy('id')
+      .execute()
+  ).map(({ id }) => id)
 
 export const findDataKeyRow = (db: Db, id: number): Promise<OrganizationKey | undefined> =>
   db

@@ -65,11 +65,18 @@ export async function renewLease(db: Db, id: string, leaseMs: number): Promise<b
   return result.numUpdatedRows > 0n
 }
 
-/** After a failover to a machine whose clock is behind, a lease would last longer than anyone takes one. */
-export async function shortenLeases(db: Db, leaseMs: number): Promise<void> {
-  const end = leaseEnd(leaseMs)
-  await db.updateTable('replicas').set({ leaseUntil: end }).where('leaseUntil', '>', end).execute()
-  await db.updateTable('duties').set({ leaseUntil: end }).where('leaseUntil', '>', end).execute()
+/**
+ * After a failover to a machine whose clock is behind, a lease would last longer than anyone takes one. `longestMs` is
+ * the longest that is taken in the table of duties.
+ */
+export async function shortenLeases(db: Db, leaseMs: number, longestMs: number): Promise<void> {
+  for (const [table, ms] of [
+    ['replicas', leaseMs],
+    ['duties', longestMs],
+  ] as const) {
+    const end = leaseEnd(ms)
+    await db.updateTable(table).set({ leaseUntil: end }).where('leaseUntil', '>', end).execute()
+  }
 }
 
 /** Deletes the rows whose lease is over. Rows without one are from an older release, which ran alone. */
@@ -149,6 +156,15 @@ export async function beginEra(db: Db): Promise<number> {
     .returning('era')
     .executeTakeFirstOrThrow()
   return era
+}
+
+/** Begins an era after this one, unless it has begun already. */
+export async function beginEraAfter(db: Db, known: number): Promise<void> {
+  await db
+    .updateTable('installation')
+    .set({ era: sql<number>`greatest(${known}::bigint + 1, ${databaseNow})` })
+    .where('era', '<=', known)
+    .execute()
 }
 
 export const findEra = async (db: Db): Promise<number> =>

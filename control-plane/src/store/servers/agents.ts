@@ -294,36 +294,37 @@ export async function endSessionsOfOthers(db: Db, replicaId: string, now: number
     .execute()
 }
 
-export interface OrphanSession {
+export interface StoredSession {
+  /** The agent's. */
   id: string
-  sessionEpoch: number
+  sessionId: string
 }
 
 /** Lists sessions of replicas that have no row any more. */
-export const listOrphanSessions = (db: Db, limit: number): Promise<OrphanSession[]> =>
+export const listOrphanSessions = (db: Db, limit: number): Promise<StoredSession[]> =>
   db
     .selectFrom('agents')
-    .select(['id', 'sessionEpoch'])
+    .select(['id', 'sessionId'])
     .where('sessionId', 'is not', null)
+    .$narrowType<{ sessionId: string }>()
     .where('replicaId', 'not in', db.selectFrom('replicas').select('id'))
     .orderBy('id')
     .limit(limit)
     .execute()
 
-/** Returns those that were not ended or replaced since they were listed. */
+/** Returns those that were not ended or replaced before. */
 export async function endSessions(
   db: Db,
-  sessions: readonly OrphanSession[],
+  sessions: readonly StoredSession[],
   now: number,
 ): Promise<{ id: string; serverId: number }[]> {
   const ended: { id: string; serverId: number }[] = []
-  for (const { id, sessionEpoch } of sessions) {
+  for (const { id, sessionId } of sessions) {
     const row = await db
       .updateTable('agents')
       .set({ sessionId: null, disconnectedAt: now })
       .where('id', '=', id)
-      .where('sessionEpoch', '=', sessionEpoch)
-      .where('sessionId', 'is not', null)
+      .where('sessionId', '=', sessionId)
       .returning(['id', 'serverId'])
       .executeTakeFirst()
     if (row) ended.push(row)
