@@ -221,6 +221,13 @@ describe('compose', () => {
     expect(read('docker/Caddyfile')).toContain(`reverse_proxy balancer:${http}`)
   })
 
+  test('a balancer without a control plane answers as Berth does, also the documented one', () => {
+    const [answer = ''] = /http-error status 503 .* hdr retry-after \d+/.exec(balancer) ?? []
+    const [, body = '{}'] = /string '(.*)'/.exec(answer) ?? []
+    expect(JSON.parse(body)).toMatchObject({ status: 503, code: 'unavailable' })
+    expect(readPage('several.md')).toContain(answer)
+  })
+
   test('replace.sh starts a new one before it stops an old one, and stops nothing if that one is not ready', () => {
     const run = (health: string): { status: number | null; log: string[]; left: string[] } => {
       const folder = mkdtempSync(join(tmpdir(), 'berth-replace-'))
