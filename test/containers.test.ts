@@ -124,6 +124,14 @@ describe('Kubernetes', () => {
     expect(read('docker/Dockerfile')).toContain(`BERTH_DATA_DIR=${mounts.data?.mountPath}`)
   })
 
+  test('commands are on the path of the image, as the pages type them', () => {
+    const dockerfile = read('docker/Dockerfile')
+    const [, program = ''] = /^CMD \["(\S+)", "serve"\]$/m.exec(dockerfile) ?? []
+    expect(dockerfile).toContain(`ln -s ${program} /usr/bin/berth-server\n`)
+    expect(read('kubernetes/README.md')).toContain('deploy/berth -- berth-server doctor')
+    expect(read('docker/README.md')).toContain('exec control-plane berth-server doctor')
+  })
+
   test('replaces pods in turn, with time for the hand-over', () => {
     const { selector, replicas } = find('Deployment').spec
     expect(selector).toEqual({ matchLabels: pod.metadata.labels })
