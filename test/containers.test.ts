@@ -6,8 +6,10 @@ import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { MiB } from '@berth/shared/units'
 import { describe, expect, test } from 'vitest'
 import { readConfig } from '../control-plane/src/config.ts'
+import { WEBHOOKS } from '../control-plane/src/limits/forges.ts'
 import { SETTINGS } from '../control-plane/src/settings/table.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
@@ -18,6 +20,7 @@ const yaml: Yaml = createRequire(join(root, 'shared/package.json'))('yaml')
 
 const files = join(root, 'scripts/release/files')
 const read = (name: string): string => readFileSync(join(files, name), 'utf8')
+const readPage = (name: string): string => readFileSync(join(root, 'docs/operations', name), 'utf8')
 /** YAML 1.1, as kubectl and compose read it. */
 const parse = <T>(name: string): T[] =>
   yaml.parseAllDocuments(read(name), { version: '1.1' }).map((one) => one.toJS() as T)
@@ -41,7 +44,7 @@ interface Container {
 }
 interface Kubernetes {
   kind: string
-  metadata: { name: string; namespace?: string }
+  metadata: { name: string; namespace?: string; annotations?: Record<string, string> }
   data?: Record<string, string>
   spec: {
     selector: Record<string, unknown>
@@ -121,6 +124,14 @@ describe('Kubernetes', () => {
     expect(read('docker/Dockerfile')).toContain(`BERTH_DATA_DIR=${mounts.data?.mountPath}`)
   })
 
+  test('commands are on the path of the image, as the pages type them', () => {
+    const dockerfile = read('docker/Dockerfile')
+    const [, program = ''] = /^CMD \["(\S+)", "serve"\]$/m.exec(dockerfile) ?? []
+    expect(dockerfile).toContain(`ln -s ${program} /usr/bin/berth-server\n`)
+    expect(read('kubernetes/README.md')).toContain('deploy/berth -- berth-server doctor')
+    expect(read('docker/README.md')).toContain('exec control-plane berth-server doctor')
+  })
+
   test('replaces pods in turn, with time for the hand-over', () => {
     const { selector, replicas } = find('Deployment').spec
     expect(selector).toEqual({ matchLabels: pod.metadata.labels })
@@ -132,6 +143,14 @@ describe('Kubernetes', () => {
     const stop = Number(/TimeoutStopSec=(\d+)/.exec(read('berth-server.service'))?.[1])
     const pause = Number(container.lifecycle.preStop.exec.command[1])
     expect(pod.spec.terminationGracePeriodSeconds).toBeGreaterThanOrEqual(stop + pause)
+  })
+
+  test('its ingress and the documented nginx pass on the largest webhook', () => {
+    const size =
+      find('Ingress').metadata.annotations?.['nginx.ingress.kubernetes.io/proxy-body-size']
+    const [, documented] = /client_max_body_size (\w+);/.exec(readPage('tls.md')) ?? []
+    const largest = `${WEBHOOKS.bodyBytes / MiB}m` // in MiB, as nginx counts
+    expect([size, documented]).toEqual([largest, largest])
   })
 
   test('keeps everything in its namespace', () => {
@@ -208,6 +227,13 @@ describe('compose', () => {
     expect(balancer).toContain(`bind :${agentPort}`)
     expect(services.balancer?.ports).toEqual([`${agentPort}:${agentPort}`])
     expect(read('docker/Caddyfile')).toContain(`reverse_proxy balancer:${http}`)
+  })
+
+  test('a balancer without a control plane answers as Berth does, also the documented one', () => {
+    const [answer = ''] = /http-error status 503 .* hdr retry-after \d+/.exec(balancer) ?? []
+    const [, body = '{}'] = /string '(.*)'/.exec(answer) ?? []
+    expect(JSON.parse(body)).toMatchObject({ status: 503, code: 'unavailable' })
+    expect(readPage('several.md')).toContain(answer)
   })
 
   test('replace.sh starts a new one before it stops an old one, and stops nothing if that one is not ready', () => {

@@ -88,7 +88,7 @@ import { WINDOW_MS } from './identity/windows.ts'
 import { loadAuthority } from './keys/authority.ts'
 import { createKek, type Kek, KekError, loadKek, SecretStore } from './keys/secret-store.ts'
 import { SshSigners } from './keys/ssh-signers.ts'
-import { ALERTS } from './limits/installation.ts'
+import { ALERTS, MIGRATIONS } from './limits/installation.ts'
 import { SHARED_LIMITS } from './limits/sharing.ts'
 import { openMailer } from './mail/mail.ts'
 import { addGauges } from './monitoring/gauges.ts'
@@ -103,12 +103,12 @@ import { Replicas } from './replicas/replicas.ts'
 import { addCounts, deleteOldWindows } from './store/core/rate-limits.ts'
 import { LogBlocks } from './store/deployments/log-blocks.ts'
 import { LogFiles } from './store/deployments/log-files.ts'
-import { withBootLock } from './store/engine/boot-lock.ts'
 import { type OpenDatabase, openPostgres, openSqlite } from './store/engine/database.ts'
 import { DiskSpace } from './store/engine/disk-space.ts'
 import type { Hold } from './store/engine/file-lock.ts'
 import { migrate } from './store/engine/migrate.ts'
 import { makePrivateFolder } from './store/engine/private-files.ts'
+import { withBootLock } from './store/engine/session-locks.ts'
 
 export interface ControlPlane {
   ctx: Context
@@ -178,7 +178,7 @@ async function startWith(
   const { config } = options
   const { db, engine } = store
   const onLost = lostBy(options, logger)
-  const ctx = await withBootLock(db, engine, () =>
+  const ctx = await withBootLock(db, engine, MIGRATIONS.otherStartMs, () =>
     openContext(options, store, logger, replicaId, notifier),
   )
   const stopSharing = engine === 'postgres' ? shareDataKeys(ctx) : undefined
@@ -204,7 +204,7 @@ async function startWith(
     ctx.agentEndpoints = [`${new URL(ctx.baseUrl).hostname}:${gateway.port}`]
   }
   await ctx.replicas.rename({ address: ctx.baseUrl })
-  await withBootLock(db, engine, () => upgradeAfterStart(ctx))
+  await upgradeAfterStart(ctx)
   const stopTicking = startTicking(ctx)
   const stopMailing = startMailing(ctx, ctx.mailer)
   const stopNotices = startNotices(ctx)

@@ -56,6 +56,7 @@ const PACKAGE = 'npm run chaos -- upgrade --machine and test/system/package-upgr
 const UPGRADE = 'npm run chaos -- upgrade and test/system/server-upgrade.test.ts'
 const SITE = 'https://releases.example.com'
 const DOMAIN = 'deploy.example.com'
+const RELEASE = 'cd /root/release && '
 const FETCH = `mkdir -p /root/release && cd /root/release && cp /root/release.pub berth-release.pub && for one in SHA256SUMS SHA256SUMS.sig install-server.sh; do curl -fsSO ${SITE}/$one; done && curl -fsSO ${SITE}/$(grep -o 'berth-server-.*-linux-.*tar.gz' SHA256SUMS)`
 const BACKUP = '$(ls /backup/berth-*.tar.gz.age)'
 const PASSPHRASE = '--passphrase-file /etc/berth/passphrase'
@@ -66,19 +67,48 @@ export const STEPS: readonly Step[] = [
     line: 'sha256sum -c --ignore-missing SHA256SUMS',
     on: 'deploy',
     before: FETCH,
-    as: 'cd /root/release && sha256sum -c --ignore-missing SHA256SUMS',
+    as: `${RELEASE}sha256sum -c --ignore-missing SHA256SUMS`,
     shows: /berth-server-.*: OK/,
   },
   {
     line: 'openssl pkeyutl -verify -pubin -inkey berth-release.pub -rawin -in SHA256SUMS -sigfile SHA256SUMS.sig',
     on: 'deploy',
-    as: 'cd /root/release && openssl pkeyutl -verify -pubin -inkey berth-release.pub -rawin -in SHA256SUMS -sigfile SHA256SUMS.sig',
+    as: `${RELEASE}openssl pkeyutl -verify -pubin -inkey berth-release.pub -rawin -in SHA256SUMS -sigfile SHA256SUMS.sig`,
     shows: /Signature Verified Successfully/,
   },
   {
     line: `sh install-server.sh --domain ${DOMAIN}`,
     on: 'deploy',
-    as: `cd /root/release && sh install-server.sh --domain ${DOMAIN}`,
+    as: `${RELEASE}sh install-server.sh --domain ${DOMAIN}`,
+    after: `curl -fsS --retry 20 --retry-all-errors https://${DOMAIN}/health/ready`,
+  },
+  // the other machine of several control planes: here the same one, which gets its own settings and key again
+  {
+    line: 'sh install-server.sh --no-start',
+    on: 'deploy',
+    as: `${RELEASE}sh install-server.sh --no-start`,
+  },
+  { line: 'systemctl disable --now berth-server', on: 'deploy' },
+  {
+    line: 'install -o root -g berth-server -m 640 server.toml server.env /etc/berth/',
+    on: 'deploy',
+    before: `${RELEASE}cp /etc/berth/server.toml /etc/berth/server.env /var/lib/berth-server/kek .`,
+    as: `${RELEASE}install -o root -g berth-server -m 640 server.toml server.env /etc/berth/`,
+  },
+  {
+    line: 'install -o berth-server -g berth-server -m 400 kek /var/lib/berth-server/kek',
+    on: 'deploy',
+    before: 'rm /var/lib/berth-server/kek',
+    as: `${RELEASE}install -o berth-server -g berth-server -m 400 kek /var/lib/berth-server/kek`,
+  },
+  {
+    line: 'rm server.toml server.env kek',
+    on: 'deploy',
+    as: `${RELEASE}rm server.toml server.env kek`,
+  },
+  {
+    line: 'systemctl enable --now berth-server',
+    on: 'deploy',
     after: `curl -fsS --retry 20 --retry-all-errors https://${DOMAIN}/health/ready`,
   },
   { line: `sh install-server.sh --from ${SITE}/berth --domain …`, by: INSTALL },

@@ -7,7 +7,10 @@ import { join } from 'node:path'
 import { VERSION } from '@berth/shared'
 import type { AgentRollout, AgentUpdates, Server } from '@berth/shared/api'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { upgradeAfterStart } from '../../control-plane/src/app/servers/rollouts.ts'
+import { withBootLock } from '../../control-plane/src/store/engine/session-locks.ts'
 import { addMember, type Person } from '../fixtures/people/members.ts'
+import { missing } from '../fixtures/platform/components.ts'
 import { TestControlPlane } from '../fixtures/platform/control-plane.ts'
 import { ENGINES } from '../fixtures/platform/engines.ts'
 import { WireAgent, type WireSession } from '../fixtures/platform/wire-agent.ts'
@@ -152,5 +155,42 @@ describe.each(ENGINES)('upgrades of agents on %s', (engine) => {
     const refused = await admin.call('POST', `/api/servers/${member(2).id}/upgrade`)
     expect(refused.status).toBe(409)
     expect(refused.body.detail).toMatch(/cannot update itself.*Run this on the server: curl/)
+  })
+})
+
+describe.skipIf(missing('postgres'))('upgrades after a start', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'berth-packages-'))
+  const lines: string[] = []
+  let cp: TestControlPlane
+  let agent: WireAgent
+
+  beforeAll(async () => {
+    writeRelease(folder)
+    const config = { agentPackages: folder, agentUpgrades: 'automatic' as const }
+    cp = await TestControlPlane.start('postgres', { config, logTo: (line) => lines.push(line) })
+    await cp.setUp()
+    agent = await WireAgent.join(cp, (await cp.server('a')).id)
+    await agent.active({ agentVersion: OLD, capabilities: ['manual', 'update'] })
+  })
+  afterAll(async () => {
+    agent.close()
+    await cp.close()
+    rmSync(folder, { recursive: true, force: true })
+  })
+
+  const rollouts = async (): Promise<number> =>
+    (await cp.call<AgentUpdates>('GET', '/api/agent_updates')).body.rollouts.length
+
+  test('are left to one that is still starting', async () => {
+    const { ctx } = cp.running
+    await withBootLock(ctx.db, 'postgres', 60_000, () => upgradeAfterStart(ctx, 1))
+    expect(lines.filter((line) => line.includes('left to another control plane'))).toHaveLength(1)
+    expect(await rollouts()).toBe(0)
+  })
+
+  test('begin once if two start', async () => {
+    const { ctx } = cp.running
+    await Promise.all([upgradeAfterStart(ctx), upgradeAfterStart(ctx)])
+    expect(await rollouts()).toBe(1)
   })
 })

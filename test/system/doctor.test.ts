@@ -1,6 +1,6 @@
 // `berth-server doctor` against real things: a running control plane on both databases, a mail server, certificates, a
 // taken port, a full and a read-only folder.
-import { execFile, execFileSync } from 'node:child_process'
+import { execFile, execFileSync, spawnSync } from 'node:child_process'
 import {
   chmodSync,
   chownSync,
@@ -31,6 +31,7 @@ import { ENGINES } from '../fixtures/platform/engines.ts'
 import { makeFullFolder } from '../fixtures/platform/full-folder.ts'
 import { CONTROL_PLANE_MAIN } from '../fixtures/server/programs.ts'
 
+const DOCTOR = new URL('../../control-plane/src/commands/doctor/doctor.ts', import.meta.url).href
 const isRoot = process.getuid?.() === 0
 const DAY = 86_400_000
 const folder = mkdtempSync(join(tmpdir(), 'berth-doctor-'))
@@ -322,6 +323,25 @@ describe('the command', () => {
     expect(status).toBe(1)
     expect(stdout).toMatch(/^problem +settings: BERTH_PORT must be a port/)
     expect(stdout).toMatch(/^not checked +everything else: it depends on the settings$/m)
+  })
+
+  test.skipIf(!isRoot)('a folder that root gives to a container through a group is fine', () => {
+    const dataDir = newFolder()
+    chmodSync(folder, 0o711)
+    chownSync(dataDir, 0, 65_534)
+    chmodSync(dataDir, 0o2777)
+    const kek = join(newFolder(), 'kek')
+    createKek(kek)
+    // the account may not read a checkout, so what it imports is loaded before
+    const source = `
+      const { doctor } = await import(${JSON.stringify(DOCTOR)})
+      process.setgroups([65534]); process.setgid(65534); process.setuid(65534)
+      await doctor({ args: [], env: process.env, print: console.log })`
+    const env = { BERTH_CONFIG_FILE: '', BERTH_DATA_DIR: dataDir, BERTH_KEK_FILE: kek }
+    const args = ['--input-type=module', '--eval', source]
+    const { stdout } = spawnSync(process.execPath, args, { encoding: 'utf8', env })
+    expect(stdout).toMatch(/^ok +data folder: .*, mode 777, given by uid 0$/m)
+    expect(stdout).not.toMatch(/^\w+ +account: /m)
   })
 
   test.skipIf(!isRoot)('root sees what the owner of the data folder sees', async () => {

@@ -34,8 +34,8 @@ export const REPLICAS = {
   leaseMs: 10 * SECOND,
   /** ...so a lease survives three renewals that fail or are late. */
   renewMs: 2 * SECOND,
-  /** A first start makes keys and runs migrations; the others wait for it. */
-  bootMs: MINUTE,
+  /** One that serves already waits this long for another that starts, before it leaves the agents' upgrade to that one. */
+  rolloutMs: 10 * SECOND,
   /** The connection of hints asks this often whether PostgreSQL answers, and waits this long. */
   pulseMs: 5 * SECOND,
   silentMs: 10 * SECOND,
@@ -71,7 +71,7 @@ export const MIGRATIONS = {
   againMs: 250,
   /** Then the start fails, and the service manager begins another one. */
   giveUpMs: MINUTE,
-  /** Another control plane that is migrating; an index of a table with millions of rows takes a part of it. */
+  /** Another control plane that starts or migrates; an index of a table with millions of rows takes a part of it. */
   otherStartMs: 10 * MINUTE,
 } as const
 

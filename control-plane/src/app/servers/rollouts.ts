@@ -7,6 +7,8 @@ import type { Context } from '../../context.ts'
 import type { Caller } from '../../domain/core/access.ts'
 import { decideRollout, type RolloutServer } from '../../domain/servers/rollout.ts'
 import { isOlder } from '../../domain/servers/server.ts'
+import { REPLICAS } from '../../limits/installation.ts'
+import { LockHeld, withBootLock } from '../../store/engine/session-locks.ts'
 import { type Agent, listServerAgents } from '../../store/servers/agents.ts'
 import {
   type AgentUpdate,
@@ -147,9 +149,21 @@ export async function upgradeServers(
   return viewRollout(ctx, rolloutId)
 }
 
-/** After an upgrade of the control plane, if the operator wants it so; once for each release. */
-export async function upgradeAfterStart(ctx: Context): Promise<void> {
+/**
+ * After an upgrade of the control plane, if the operator wants it so; once for each release. Another one that starts
+ * meanwhile does this too when it is ready, so a long migration there does not hold this one back.
+ */
+export async function upgradeAfterStart(ctx: Context, waitMs = REPLICAS.rolloutMs): Promise<void> {
   if (ctx.config.agentUpgrades !== 'automatic') return
+  try {
+    await withBootLock(ctx.db, ctx.engine, waitMs, () => upgradeOnce(ctx))
+  } catch (error) {
+    if (!(error instanceof LockHeld)) throw error
+    ctx.log.warn('the upgrade of agents is left to another control plane, which is starting')
+  }
+}
+
+async function upgradeOnce(ctx: Context): Promise<void> {
   const found = await findAgentRelease(ctx)
   if (found.kind === 'none') {
     ctx.log.warn({ reason: found.reason }, 'agents are not upgraded')

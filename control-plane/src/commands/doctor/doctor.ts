@@ -16,7 +16,7 @@ import { readSettings } from '../../settings/read.ts'
 import { type CommandContext, takesJson } from '../command.ts'
 import { checkClock, checkDatabase, checkMail } from './connections.ts'
 import { checkHttps } from './https.ts'
-import { checkDataFolder, checkFiles, checkKey, checkUpgrade } from './machine.ts'
+import { checkDataFolder, checkFiles, checkKey, checkUpgrade, isUsable } from './machine.ts'
 import { checkAddress, checkNames, checkPorts } from './network.ts'
 import { checkReplicas } from './replicas.ts'
 
@@ -41,13 +41,14 @@ export async function doctor({ args, env, print }: CommandContext): Promise<numb
 
 /**
  * Root reads and writes everything, so it would see no wrong permission, and SQLite would leave files of root. The owner
- * of the data folder is the account that runs the control plane.
+ * of the data folder is the account that runs the control plane, unless root gives it to a container through a group.
  */
 function becomeOwner({ dataDir }: Config): Finding[] {
   const owner = statSync(dataDir, { throwIfNoEntry: false })
   const me = process.geteuid?.()
   if (!owner || me === undefined || owner.uid === me) return []
   if (me !== 0) {
+    if (owner.uid === 0 && isUsable(dataDir)) return []
     const message = `the data folder belongs to another account (uid ${owner.uid})`
     const fix = 'Run the doctor as the account that runs the control plane, or as root.'
     return [warning('account', message, fix)]

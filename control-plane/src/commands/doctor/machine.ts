@@ -10,7 +10,7 @@ import { toUtc } from '../../domain/core/utc.ts'
 import { diskFloor } from '../../domain/installation/alerts.ts'
 import { loadKek } from '../../keys/secret-store.ts'
 import { DOCTOR } from '../../limits/installation.ts'
-import { nearestFolder } from '../../store/engine/private-files.ts'
+import { isOursToChange, nearestFolder } from '../../store/engine/private-files.ts'
 import type { Inspection } from '../../store/installation/inspection.ts'
 import { readUndone } from '../upgrade/journal.ts'
 import { readDelivered } from '../upgrade/package.ts'
@@ -27,6 +27,8 @@ function accessFault(folder: string): string | undefined {
   }
 }
 
+export const isUsable = (folder: string): boolean => accessFault(folder) === undefined
+
 export function checkDataFolder({ dataDir }: Config): Finding[] {
   const at = nearestFolder(dataDir)
   const stat: Stats = statSync(at)
@@ -42,9 +44,10 @@ export function checkDataFolder({ dataDir }: Config): Finding[] {
   return [...found, ...checkSpace(at)]
 }
 
-function judgeMode(folder: string, { mode }: Stats): Finding {
-  const bits = (mode & 0o777).toString(8)
-  if ((mode & 0o077) === 0) return ok(DATA, `${folder}, mode ${bits}`)
+function judgeMode(folder: string, stat: Stats): Finding {
+  const bits = (stat.mode & 0o777).toString(8)
+  if ((stat.mode & 0o077) === 0) return ok(DATA, `${folder}, mode ${bits}`)
+  if (!isOursToChange(stat)) return ok(DATA, `${folder}, mode ${bits}, given by uid ${stat.uid}`)
   const fix = `Run \`chmod 0700 ${folder}\`; a start does it too.`
   return warning(DATA, `other accounts can enter ${folder} (mode ${bits})`, fix)
 }

@@ -1,7 +1,7 @@
 // Runs migrations in transactions with the rows that record them, so an interrupted one leaves nothing. On
 // PostgreSQL other control planes may work meanwhile: a statement waits a second for its lock, then lets those pass that
 // queue behind it, and tries again. A database whose newer migrations did more than add is refused.
-import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely'
+import { type Kysely, sql, type Transaction } from 'kysely'
 import { MIGRATIONS as LIMITS } from '../../limits/installation.ts'
 import { describeOthers } from '../installation/live-replicas.ts'
 import { deleteDeadReplicas, listLiveReplicas } from '../installation/replicas.ts'
@@ -19,6 +19,7 @@ import {
   refuseUnknown,
   TYPES,
 } from './migrations.ts'
+import { NO_LOCK, withSessionLock } from './session-locks.ts'
 
 interface Options {
   /** Others than those of this release, in tests of an upgrade. */
@@ -40,7 +41,9 @@ export async function migrate(
       return pending.map(({ name }) => name)
     })
   }
-  return withLock(db, sql`select pg_advisory_lock(${LOCK})`, (one) => migratePostgres(one, options))
+  return withSessionLock(db, sql`select pg_advisory_lock(${LOCK})`, LIMITS.otherStartMs, (one) =>
+    migratePostgres(one, options),
+  )
 }
 
 /**
@@ -48,37 +51,11 @@ export async function migrate(
  * either seen by a migration that needs the database alone, or sees it. For PostgreSQL.
  */
 export function whileUnchanged(db: Kysely<Schema>, work: () => Promise<void>): Promise<void> {
-  return withLock(db, sql`select pg_advisory_lock_shared(${LOCK})`, async (one) => {
+  const take = sql`select pg_advisory_lock_shared(${LOCK})`
+  return withSessionLock(db, take, LIMITS.otherStartMs, async (one) => {
     await findPending(one, {})
     await work()
   })
-}
-
-async function withLock<T>(
-  db: Kysely<Schema>,
-  take: RawBuilder<unknown>,
-  work: (one: Kysely<Schema>) => Promise<T>,
-): Promise<T> {
-  return db.connection().execute(async (one) => {
-    await sql.raw(`set lock_timeout = ${LIMITS.otherStartMs}`).execute(one)
-    try {
-      await take.execute(one).catch(explainWait)
-      return await work(one)
-    } finally {
-      // fails with its connection, which the pool then discards; the first error is the cause
-      for (const end of [sql`select pg_advisory_unlock_all()`, sql`reset lock_timeout`]) {
-        await end.execute(one).catch(() => undefined)
-      }
-    }
-  })
-}
-
-function explainWait(error: unknown): never {
-  if (codeOf(error) !== NO_LOCK) throw error
-  throw new Error(
-    'Another control plane has been migrating the database for minutes. Look at its log, then start this one again.',
-    { cause: error },
-  )
 }
 
 async function migratePostgres(one: Kysely<Schema>, options: Options): Promise<string[]> {
@@ -102,8 +79,6 @@ async function refuseOthers(db: Kysely<Schema>, name: string): Promise<void> {
   const others = await listLiveReplicas(db)
   if (others.length > 0) throw new Error(describeOthers(others, `The migration ${name}`))
 }
-
-const NO_LOCK = '55P03'
 
 /** A backup or another long reader keeps a table from being changed; others must not wait behind us meanwhile. */
 async function insist(work: () => Promise<void>): Promise<void> {

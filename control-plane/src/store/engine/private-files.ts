@@ -1,18 +1,28 @@
 // Makes files and folders private to our user, regardless of the umask and the release that created them.
-import { chmodSync, closeSync, existsSync, mkdirSync, openSync, statSync } from 'node:fs'
+import {
+  chmodSync,
+  closeSync,
+  existsSync,
+  mkdirSync,
+  openSync,
+  type Stats,
+  statSync,
+} from 'node:fs'
 import { dirname } from 'node:path'
 
 const OTHERS = 0o077
 
-/**
- * Removes all permissions of group and others; skips a missing path, and one of another user: a volume that a container
- * gets through its group (fsGroup) is not ours to change, and what we create in it is private by itself.
- */
+/** A volume that a container gets through its group (fsGroup) is not; what we create in it is private by itself. */
+export function isOursToChange({ uid }: Stats): boolean {
+  const me = process.geteuid?.()
+  return me === 0 || uid === me
+}
+
+/** Removes all permissions of group and others; skips a missing path, and one of another user. */
 function restrict(path: string, mode: number): void {
   const found = statSync(path, { throwIfNoEntry: false })
   if (!found || (found.mode & OTHERS) === 0) return
-  const me = process.geteuid?.()
-  if (me === 0 || found.uid === me) chmodSync(path, mode)
+  if (isOursToChange(found)) chmodSync(path, mode)
 }
 
 export function makePrivateFolder(folder: string): void {
