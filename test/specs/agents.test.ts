@@ -15,32 +15,12 @@ import { status } from '@grpc/grpc-js'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { createKeyRequest } from '../../agent/src/link/identity/certificate.ts'
 import { LateHello, openSession } from '../../control-plane/src/app/servers/sessions.ts'
-import type { Context } from '../../control-plane/src/context.ts'
 import { OutcomeUnknown } from '../../control-plane/src/store/engine/faults.ts'
 import { TestControlPlane } from '../fixtures/platform/control-plane.ts'
 import { ENGINES } from '../fixtures/platform/engines.ts'
+import { withTransactions } from '../fixtures/platform/hold-changes.ts'
 import { WireAgent } from '../fixtures/platform/wire-agent.ts'
 import { until } from '../fixtures/server/installation.ts'
-
-/** A transaction is committed, and its answer is lost, if `isOurs` says so after it. */
-function withLostAnswer(db: Context['db'], isOurs: () => Promise<boolean>): Context['db'] {
-  const transaction = () => {
-    const real = db.transaction()
-    const execute: typeof real.execute = async (work) => {
-      const answer = await real.execute(work)
-      if (await isOurs()) throw new OutcomeUnknown(new Error('planned'))
-      return answer
-    }
-    return { execute }
-  }
-  return new Proxy(db, {
-    get(target, name) {
-      if (name === 'transaction') return transaction
-      const value = Reflect.get(target, name) as unknown
-      return typeof value === 'function' ? value.bind(target) : value
-    },
-  })
-}
 
 describe.each(ENGINES)('agents on %s', (engine) => {
   let cp: TestControlPlane
@@ -372,7 +352,11 @@ describe.each(ENGINES)('agents on %s', (engine) => {
   test('a session whose beginning was stored without an answer ends', async () => {
     const { ctx } = cp.running
     const { db } = ctx
-    ctx.db = withLostAnswer(db, async () => (await stored()).sessionId !== null)
+    ctx.db = withTransactions(db, (execute) => async (work) => {
+      const answer = await execute(work)
+      if ((await stored()).sessionId !== null) throw new OutcomeUnknown(new Error('planned'))
+      return answer
+    })
     const session = agent.connect()
     expect((await session.next('goodbye')).reason).toBe(GoodbyeReason.OVERLOADED)
     ctx.db = db

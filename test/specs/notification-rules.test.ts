@@ -4,15 +4,18 @@ import type { Channel, ChannelMade, Task } from '@berth/shared/api'
 import { ActionSchema } from '@berth/shared/wire'
 import { create } from '@bufbuild/protobuf'
 import { durationFromMs } from '@bufbuild/protobuf/wkt'
+import { sql } from 'kysely'
 import { Webhook } from 'standardwebhooks'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { change } from '../../control-plane/src/app/core/transaction.ts'
 import { checkAlerts } from '../../control-plane/src/app/installation/alerts.ts'
 import { NOTICES } from '../../control-plane/src/limits/notices.ts'
+import { awaitHolders, deleteChannel } from '../../control-plane/src/store/notices/channels.ts'
 import { deleteOldNotices } from '../../control-plane/src/store/notices/notices.ts'
 import { makeHost, sha } from '../fixtures/forge/webhook-sender.ts'
 import { makePerson } from '../fixtures/platform/dashboard-client.ts'
 import { ENGINES } from '../fixtures/platform/engines.ts'
+import { holdCommits } from '../fixtures/platform/hold-changes.ts'
 import { NoticeFixture } from '../fixtures/platform/notices.ts'
 import { until } from '../fixtures/server/installation.ts'
 
@@ -292,6 +295,50 @@ describe.each(ENGINES)('rules and channels on %s', (engine) => {
     expect(gone.status).toBe(204)
     expect((await f.platform.cp.call('GET', `/api/channels/${made.id}`)).status).toBe(404)
     expect(await f.ctx.db.selectFrom('noticeRules').selectAll().execute()).toEqual([])
+  })
+
+  describe.skipIf(engine === 'sqlite')('a channel that is deleted while it is notified', () => {
+    const notify = (db = f.ctx.db) => {
+      const server = { id: f.platform.serverId, name: 'one' }
+      const about = { organizationId: f.organizationId, server, reason: null }
+      return change({ ...f.ctx, db }, async (c) => {
+        c.happened.push({ happening: 'server.offline', ...about })
+      })
+    }
+    const oneWaits = () =>
+      until('one waits for the other', async () => {
+        const { rows } = await sql<{ n: number }>`select count(*)::int as n from pg_stat_activity
+          where wait_event_type = 'Lock' and datname = current_database()`.execute(f.ctx.db)
+        return rows[0]?.n ? true : undefined
+      })
+
+    test('the deletion waits for the notification, and both happen', async () => {
+      const { id } = await f.makeHook(['server.offline'])
+      const held = holdCommits(f.ctx.db)
+      const notified = notify(held.db)
+      await held.reached
+      const deleted = f.platform.cp.call('DELETE', `/api/channels/${id}`)
+      await oneWaits()
+      held.go()
+      await notified
+      expect((await deleted).status).toBe(204)
+    })
+
+    test('the notification waits for the deletion, and what it is about happens', async () => {
+      const { id } = await f.makeHook(['server.offline'])
+      const held = holdCommits(f.ctx.db)
+      const deleted = held.db.transaction().execute(async (tx) => {
+        await awaitHolders(tx, id)
+        await deleteChannel(tx, id)
+      })
+      await held.reached
+      const notified = notify()
+      await oneWaits()
+      held.go()
+      await deleted
+      await notified
+      expect(await f.ctx.db.selectFrom('notices').selectAll().execute()).toEqual([])
+    })
   })
 
   test('the outbox of a channel is bounded, and the ledger forgets what is old', async () => {

@@ -4,12 +4,18 @@
 import { randomUUID } from 'node:crypto'
 import type { Happening, NoticeEnvironment } from '@berth/shared'
 import type { Failure } from '@berth/shared/api'
+import type { Context } from '../../context.ts'
 import { type DeployedService, environmentUrl } from '../../domain/environments/environment.ts'
 import { cleanLine, cleanOrNull, type Notice } from '../../domain/notices/notice.ts'
 import { chooseChannels } from '../../domain/notices/rules.ts'
 import { NOTICES } from '../../limits/notices.ts'
 import { findNewestDeployment } from '../../store/deployments/task-history.ts'
-import { type ChannelRule, listChannels, listRules } from '../../store/notices/channels.ts'
+import {
+  type ChannelRule,
+  holdChannels,
+  listChannels,
+  listRules,
+} from '../../store/notices/channels.ts'
 import {
   type EnvironmentFacts,
   findEnvironmentFacts,
@@ -62,10 +68,20 @@ export async function collectNotices(c: Change): Promise<NewNotice[]> {
   return made
 }
 
-export async function writeNotices(c: Change, rows: NewNotice[]): Promise<void> {
-  if (rows.length === 0) return
-  await insertNotices(c.db, rows)
-  for (const channelId of new Set(rows.map((row) => row.channelId))) {
+export async function writeNotices(
+  c: Change,
+  engine: Context['engine'],
+  made: NewNotice[],
+): Promise<void> {
+  if (made.length === 0) return
+  const ids = [...new Set(made.map((row) => row.channelId))]
+  // a channel may have been deleted since its rules were read
+  const held = engine === 'postgres' ? await holdChannels(c.db, ids) : new Set(ids)
+  await insertNotices(
+    c.db,
+    made.filter((row) => held.has(row.channelId)),
+  )
+  for (const channelId of held) {
     const error = `More than ${NOTICES.waiting} notifications waited.`
     await skipOldest(c.db, channelId, { keep: NOTICES.waiting, now: c.now, error })
   }

@@ -63,7 +63,7 @@ async function changeOnce<T>(ctx: ChangeContext, work: (c: Change) => Promise<T>
     await appendAudits(ctx, c)
     await insertEvents(db, ctx.engine, c.events)
     // after the lock of the events, so that the order of their ids is the order of commits
-    await writeNotices(c, notices)
+    await writeNotices(c, ctx.engine, notices)
     if (ctx.engine === 'postgres') await insertAgentWakes(db, [...topics].flatMap(toWake))
     return done
   }

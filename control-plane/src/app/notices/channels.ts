@@ -11,6 +11,7 @@ import { isAddress } from '../../mail/smtp-url.ts'
 import { isUniqueViolation } from '../../store/engine/database.ts'
 import type { Db } from '../../store/engine/db.ts'
 import {
+  awaitHolders,
   type Channel,
   countWaiting,
   deleteChannel,
@@ -302,6 +303,7 @@ export async function removeChannel(ctx: Context, caller: Caller, id: number): P
     const channel = await lockChannel(c.db, id)
     if (!channel) throw missing()
     const { organizationId, name, kind } = channel
+    if (ctx.engine === 'postgres') await awaitHolders(c.db, id)
     await deleteChannel(c.db, id)
     const subject: [string, number, string] = ['channel', id, name]
     await auditCaller(c, caller, organizationId, 'channel.remove', subject, { kind })

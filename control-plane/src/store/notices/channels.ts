@@ -57,6 +57,23 @@ export async function lockChannel(db: Db, id: number): Promise<Channel | undefin
   return findChannel(db, id)
 }
 
+/** Keeps them from being deleted until the transaction ends; returns those that exist. Only with PostgreSQL. */
+export async function holdChannels(db: Db, ids: readonly number[]): Promise<Set<number>> {
+  const rows = await db
+    .selectFrom('noticeChannels')
+    .select('id')
+    .where('id', 'in', ids)
+    .orderBy('id')
+    .forKeyShare()
+    .execute()
+  return new Set(rows.map(({ id }) => id))
+}
+
+/** Waits for those who hold the channel, so that its notices are known before it is deleted. Only with PostgreSQL. */
+export async function awaitHolders(db: Db, id: number): Promise<void> {
+  await db.selectFrom('noticeChannels').select('id').where('id', '=', id).forUpdate().execute()
+}
+
 export async function listChannels(db: Db, organizationId: number): Promise<Channel[]> {
   const rows = await db
     .selectFrom('noticeChannels')
