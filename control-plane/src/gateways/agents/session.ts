@@ -268,6 +268,7 @@ export class AgentSession {
     this.#noteTime(hello.agentTime)
     this.hasHello = true
     const turn = await this.#gateway.admit(this)
+    if (turn.kind === 'gone') return this.superseded()
     if (turn.kind === 'later') {
       const message = 'Too many agents at once; come back.'
       this.goodbye(GoodbyeReason.OVERLOADED, message, turn.againMs)
