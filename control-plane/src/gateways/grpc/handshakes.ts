@@ -68,6 +68,8 @@ export interface HandshakeLimits {
   width: number
   /** Silent or slow ones. The oldest end when there are more. */
   limit: number
+  /** The longest wait for a turn. */
+  patienceMs?: number
 }
 
 const LIMITS = { width: SESSION.handshakesAtOnce, limit: SESSION.pendingHandshakes }
@@ -104,11 +106,12 @@ export class Handshakes {
   /** Kinds logged recently, with the number of repetitions. Bounded by the kinds above. */
   readonly #quiet = new Map<string, number>()
 
-  constructor(log: Log, words: HandshakeWords, { width, limit }: HandshakeLimits = LIMITS) {
+  constructor(log: Log, words: HandshakeWords, limits: HandshakeLimits = LIMITS) {
+    const { width, limit, patienceMs = SESSION.admissionMs } = limits
     this.#log = log
     this.#words = words
     this.limit = limit
-    this.#line = new WaitingLine({ width, patienceMs: SESSION.admissionMs })
+    this.#line = new WaitingLine({ width, patienceMs })
   }
 
   /** Connections whose handshake is under way or has not begun. */
