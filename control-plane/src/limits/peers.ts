@@ -12,6 +12,10 @@ export const PEERS = {
   keepaliveTimeoutMs: 5 * SECOND,
   /** Far more control planes than one database carries. */
   connections: 64,
+  /** Each of them dials once, so more that are silent or slow are not peers. The oldest end. */
+  pendingHandshakes: 128,
+  /** A handshake that would begin later is refused at once, for a peer has given up by then. */
+  handshakeWaitMs: 2 * SECOND,
   /** Questions and uploads from one peer together. */
   streamsPerConnection: 2_000,
   /** Uploads that are passed on to all peers together; each holds a few windows of memory when its reader is slow. */

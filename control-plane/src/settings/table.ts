@@ -110,7 +110,8 @@ export const SETTINGS = {
   peerHost: optional(text, {
     variable: 'BERTH_PEER_HOST',
     key: 'peers.host',
-    without: 'every address',
+    without:
+      'the address from which it connects to the database; every address if `BERTH_PEER_ADDRESS` is set',
     description:
       'With PostgreSQL: the address of this machine where other control planes connect (gRPC, mutual TLS).',
   }),

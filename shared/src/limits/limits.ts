@@ -30,9 +30,9 @@ export const SESSION = {
   unsupportedBackoffMs: 10 * MINUTE,
   /** Under way at once: they share one processor with everything else, and more only delay each other. */
   handshakesAtOnce: 16,
-  /** A slower one waits for the network, not for us, so the next one begins. */
-  handshakeTurnMs: SECOND,
-  /** Connections without a first byte: a returning fleet connects faster than it is read. Silent clients end here. */
+  /** A slower client goes on without a turn. 64 such a second: fewer than a control plane serves, so none piles up. */
+  handshakeTurnMs: 250,
+  /** Connections that are silent or slow: a returning fleet connects faster than it is read. Above it the oldest end. */
   pendingHandshakes: 1_024,
   /** Hellos that are applied to the rows at once; the other connections to the database serve people. */
   openingsAtOnce: 4,

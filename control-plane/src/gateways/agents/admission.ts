@@ -5,7 +5,20 @@ import { WaitingLine } from '../grpc/waiting-line.ts'
 
 export type Admitted =
   /** Call `end` when the session is open or closed. */
-  { kind: 'admitted'; end: () => void } | { kind: 'later'; againMs: number }
+  | { kind: 'admitted'; end: () => void }
+  | { kind: 'later'; againMs: number }
+  /** Its stream ended, or the agent sent a newer Hello. */
+  | { kind: 'gone' }
+
+/** One Hello of an agent. */
+interface Newcomer {
+  readonly agentId: string
+}
+
+interface Waiting {
+  who: Newcomer
+  leave: () => void
+}
 
 /** More agents than one control plane serves. */
 const PROMISES = 10_000
@@ -14,25 +27,62 @@ const LATE_MS = 30_000
 
 export class Admission {
   readonly #line: WaitingLine
-  /** Agents that were sent away, and until when they go first. */
-  readonly #promises = new Map<string, number>()
+  readonly #now: () => number
+  /** Agents that were sent away, and when they go first. */
+  readonly #promises = new Map<string, { from: number; until: number }>()
+  /** One of each agent, so that none has more than one place. */
+  readonly #waiting = new Map<string, Waiting>()
 
   constructor(
     line = new WaitingLine({ width: SESSION.openingsAtOnce, patienceMs: SESSION.admissionMs }),
+    now = () => performance.now(),
   ) {
     this.#line = line
+    this.#now = now
   }
 
-  enter(agentId: string): Promise<Admitted> {
+  enter(who: Newcomer): Promise<Admitted> {
+    const { agentId } = who
+    this.#waiting.get(agentId)?.leave()
     return new Promise((resolve) => {
-      const isReturned = (this.#promises.get(agentId) ?? 0) > performance.now()
-      this.#promises.delete(agentId)
-      const entered = this.#line.enter((end) => resolve({ kind: 'admitted', end }), isReturned)
-      if (entered.kind === 'entered') return
-      const [oldest] = this.#promises.keys()
-      if (this.#promises.size >= PROMISES && oldest !== undefined) this.#promises.delete(oldest)
-      this.#promises.set(agentId, performance.now() + entered.againMs + LATE_MS)
-      resolve({ kind: 'later', againMs: Math.ceil(entered.againMs) })
+      const now = this.#now()
+      const { from, until } = this.#promises.get(agentId) ?? { from: now, until: now }
+      if (now < from && this.#line.waitMs > 0) {
+        resolve({ kind: 'later', againMs: Math.ceil(from - now) })
+        return
+      }
+      const begin = (end: () => void): void => {
+        this.#waiting.delete(agentId)
+        this.#promises.delete(agentId)
+        resolve({ kind: 'admitted', end })
+      }
+      const isReturned = now >= from && now < until
+      const entered = this.#line.enter(begin, isReturned)
+      if (entered.kind === 'refused') {
+        this.#promise(agentId, now + entered.againMs)
+        resolve({ kind: 'later', againMs: Math.ceil(entered.againMs) })
+        return
+      }
+      if (!entered.isWaiting) return
+      const leave = (): void => {
+        entered.leave()
+        this.#waiting.delete(agentId)
+        resolve({ kind: 'gone' })
+      }
+      this.#waiting.set(agentId, { who, leave })
     })
+  }
+
+  /** Its stream has ended. */
+  leave(who: Newcomer): void {
+    const waiting = this.#waiting.get(who.agentId)
+    if (waiting?.who === who) waiting.leave()
+  }
+
+  #promise(agentId: string, at: number): void {
+    this.#promises.delete(agentId)
+    const [oldest] = this.#promises.keys()
+    if (this.#promises.size >= PROMISES && oldest !== undefined) this.#promises.delete(oldest)
+    this.#promises.set(agentId, { from: at, until: at + LATE_MS })
   }
 }

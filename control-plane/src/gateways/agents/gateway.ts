@@ -63,8 +63,9 @@ export async function openAgentGateway(ctx: Context): Promise<AgentGateway> {
     agentCount: () => sessions.size,
     spreadMs: () => reconnectSpreadMs(sessions.size, replicas.count()),
     beat: (beat) => heartbeats.note(beat),
-    admit: (session) => admission.enter(session.agentId),
+    admit: (session) => admission.enter(session),
     closed: (session) => {
+      admission.leave(session)
       if (sessions.get(session.agentId) === session) sessions.delete(session.agentId)
     },
     unclosed: (session) => void unclosed.add(session),

@@ -1,6 +1,7 @@
 import { X509Certificate } from 'node:crypto'
 import { connect as connectHttp2 } from 'node:http2'
-import { connect as connectTcp, type Socket } from 'node:net'
+import { type AddressInfo, connect as connectTcp, createServer, type Socket } from 'node:net'
+import { Duplex } from 'node:stream'
 import { connect as connectTls, type SecureVersion, type TLSSocket } from 'node:tls'
 import { SESSION } from '@berth/shared'
 import {
@@ -114,7 +115,7 @@ const refusal = (pair?: KeyPair) =>
 
 function openTls(
   pair: KeyPair,
-  more: { maxVersion?: SecureVersion; session?: Buffer } = {},
+  more: { maxVersion?: SecureVersion; session?: Buffer; socket?: Duplex } = {},
   port = listener.port,
 ) {
   const { certificatePem: cert, keyPem: key } = pair
@@ -279,28 +280,94 @@ describe('the connection', () => {
 })
 
 describe('handshakes under way', () => {
-  test('have a bound: one more is closed at once, and room is given back', async () => {
-    const limit = 16
-    const handshakeLimits = { width: 2, limit }
-    const settings = { host: '127.0.0.1', port: 0, authority, server: own, handlers, log }
-    const { port, forceClose } = await openListener({ ...settings, handshakeLimits })
-    const silent: Socket[] = []
-    for (let n = 0; n < limit; n++) {
+  let reports: object[] = []
+  beforeEach(() => {
+    reports = []
+  })
+  // a listener with a log of its own: what it ends may be reported after its test
+  function openLimited(handshakeLimits: { width: number; limit: number }): Promise<Listener> {
+    const into = reports
+    const warn = (fields: object): void => void into.push(fields)
+    const settings = { host: '127.0.0.1', port: 0, authority, server: own, handlers }
+    return openListener({ ...settings, handshakeLimits, log: { info: () => {}, warn } })
+  }
+
+  async function connectMany(port: number, count: number): Promise<Socket[]> {
+    const sockets: Socket[] = []
+    for (let n = 0; n < count; n++) {
       const socket = connectTcp(port, '127.0.0.1')
       socket.on('error', () => {})
-      silent.push(socket)
+      sockets.push(socket)
       await new Promise((resolve) => socket.once('connect', resolve))
     }
-    await ended(connectTcp(port, '127.0.0.1'))
-    await ended(openTls(agent, {}, port))
-    expect(silent.filter((socket) => socket.destroyed)).toEqual([])
-    expect(lines.filter(({ kind }) => kind === 'too_many')).toHaveLength(1)
-    silent[0]?.destroy()
-    await until(async () => (await callAs(agent, port).catch(() => '')) !== '')
+    return sockets
+  }
+
+  /** What an agent sends first. */
+  async function firstRecord(): Promise<Buffer> {
+    const sent: Buffer[] = []
+    const line = new Duplex({
+      read: () => {},
+      write: (bytes: Buffer, _encoding, done) => {
+        sent.push(bytes)
+        done()
+      },
+    })
+    const socket = openTls(agent, { socket: line })
+    socket.on('error', () => {})
+    await until(() => sent.length > 0)
+    socket.destroy()
+    return Buffer.concat(sent)
+  }
+
+  /** A line that carries the client's bytes one by one, and keeps the answers until it is released. */
+  async function openSlowLine(to: number) {
+    const held: Buffer[] = []
+    let isReleased = false
+    let release = (): void => {}
+    const server = createServer((client) => {
+      const onward = connectTcp(to, '127.0.0.1').setNoDelay()
+      for (const socket of [client, onward]) socket.on('error', () => {})
+      client.on('close', () => onward.destroy())
+      const sent: number[] = []
+      const send = (): void => {
+        const byte = sent.shift()
+        if (byte !== undefined) onward.write(Buffer.of(byte), () => setImmediate(send))
+      }
+      client.on('data', (bytes) => {
+        const isIdle = sent.length === 0
+        sent.push(...bytes)
+        if (isIdle) send()
+      })
+      onward.on('data', (bytes) => {
+        if (isReleased) client.write(bytes)
+        else held.push(bytes)
+      })
+      release = () => {
+        isReleased = true
+        client.write(Buffer.concat(held))
+      }
+    })
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    const { port } = server.address() as AddressInfo
+    return { port, holdsAnswer: () => held.length > 0, release: () => release(), server }
+  }
+
+  test('have a bound: above it the oldest ends, and the newcomer is served', async () => {
+    const limit = 16
+    const { port, forceClose } = await openLimited({ width: 2, limit })
+    const silent = await connectMany(port, limit)
+    expect(JSON.parse(await callAs(agent, port)).agentId).toBe('agent-7')
+    await until(() => silent[0]?.destroyed === true)
+    expect(silent.filter((socket) => socket.destroyed)).toHaveLength(1)
+    silent.push(...(await connectMany(port, 3 * limit)))
+    expect(JSON.parse(await callAs(agent, port)).agentId).toBe('agent-7')
+    await until(() => silent.filter((socket) => !socket.destroyed).length === limit - 1)
+    expect(silent.slice(1 - limit).filter((socket) => socket.destroyed)).toEqual([])
+    expect(reports).toMatchObject([{ kind: 'too_many', address: '127.0.0.1' }])
     for (const socket of silent) socket.destroy()
     // finished handshakes do not count: far more connections than the limit, all open together
     const many: TLSSocket[] = []
-    await until(async () => (await callAs(agent, port).catch(() => '')) !== '')
     for (let n = 0; n < limit + 10; n++) {
       const socket = openTls(agent, {}, port)
       many.push(socket)
@@ -310,6 +377,48 @@ describe('handshakes under way', () => {
     }
     await callAs(agent, port)
     for (const socket of many) socket.destroy()
+    await forceClose()
+  })
+
+  test('have no turn before their first record is whole', async () => {
+    const count = (1.5 * SESSION.dialMs) / SESSION.handshakeTurnMs // with turns, they would take too long
+    const { port, forceClose } = await openLimited({ width: 1, limit: 2 * count })
+    const stalled = await connectMany(port, count)
+    const hello = await firstRecord()
+    for (const socket of stalled) socket.write(hello.subarray(0, -1))
+    expect(JSON.parse(await callAs(agent, port)).agentId).toBe('agent-7')
+    for (const socket of stalled) socket.destroy()
+    await forceClose()
+  })
+
+  test('that stall in their turn lose it to those who wait, and end first', async () => {
+    const limit = 16
+    const { port, forceClose } = await openLimited({ width: 1, limit })
+    const hello = await firstRecord()
+    const stalled = await connectMany(port, limit)
+    for (const socket of stalled) socket.write(hello)
+    const [first] = stalled
+    first?.resume()
+    await callAs(agent, port) // below the time an agent has for its connection
+    stalled.push(...(await connectMany(port, 1)))
+    await until(() => first?.destroyed === true)
+    for (const socket of stalled) socket.destroy()
+    await forceClose()
+  })
+
+  test('of a slow client succeed: bytes that come one by one, an answer after its turn', async () => {
+    const { port, forceClose } = await openLimited({ width: 1, limit: 4 })
+    const line = await openSlowLine(port)
+    const socket = openTls(agent, {}, line.port)
+    const secured = new Promise((resolve, reject) =>
+      socket.once('secureConnect', resolve).once('error', reject),
+    )
+    await until(line.holdsAnswer)
+    await callAs(agent, port) // the turn of the slow one is over
+    line.release()
+    await secured
+    socket.destroy()
+    line.server.close()
     await forceClose()
   })
 

@@ -274,6 +274,7 @@ export class AgentSession {
     this.hasHello = true
     this.#helloAt = performance.now()
     const turn = await this.#gateway.admit(this)
+    if (turn.kind === 'gone') return this.superseded()
     if (turn.kind === 'later') {
       const message = 'Too many agents at once; come back.'
       this.goodbye(GoodbyeReason.OVERLOADED, message, turn.againMs)

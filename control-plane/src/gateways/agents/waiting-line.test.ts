@@ -1,6 +1,6 @@
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { WaitingLine } from '../grpc/waiting-line.ts'
-import { Admission } from './admission.ts'
+import { Admission, type Admitted } from './admission.ts'
 
 /** A line with a clock of its own; `served` has the names in the order of their turns. */
 function lineOf({ width = 2, patienceMs = 1_000 } = {}) {
@@ -74,22 +74,100 @@ test('who returns at the time it was given goes before others', () => {
   expect(served).toEqual(['a', 'returned', 'fresh'])
 })
 
-test('an agent that was sent away is served first when it is back', async () => {
-  const line = new WaitingLine({ width: 1, patienceMs: 8 })
-  const admission = new Admission(line)
-  const first = await admission.enter('first')
-  const order: string[] = []
-  const enter = async (agent: string): Promise<string> => {
-    const admitted = await admission.enter(agent)
-    if (admitted.kind === 'later') return 'later'
-    order.push(agent)
-    admitted.end()
-    return 'admitted'
+test('who is refused again and again is not sent away for longer than a minute', () => {
+  const { enter, end, line } = lineOf({ width: 1, patienceMs: 100 })
+  for (let n = 0; n < 20; n += 1) enter(`a${n}`)
+  for (let n = 0; n < 20; n += 1) end(`a${n}`, 50)
+  enter('last')
+  while (enter('more').kind === 'entered');
+  const times = Array.from({ length: 10_000 }, () => {
+    const entered = enter('late')
+    return entered.kind === 'refused' ? entered.againMs : 0
+  })
+  expect(line.waiting).toBeLessThan(30)
+  expect(Math.max(...times)).toBeGreaterThan(55_000)
+  expect(Math.max(...times)).toBeLessThanOrEqual(60_000)
+  // the times begin again, so that those above a minute do not all return together
+  expect(times.filter((againMs) => againMs > 55_000).length).toBeLessThan(2_000)
+})
+
+describe('admission of agents', () => {
+  /** One turn at once, which the agent `busy` has, and places in the line. */
+  async function openAdmission(places = 1) {
+    let time = 0
+    const now = () => time
+    const line = new WaitingLine({ width: 1, patienceMs: 5 * places - 1, now })
+    const admission = new Admission(line, now)
+    const order: string[] = []
+    const enter = async (agentId: string, who = { agentId }): Promise<Admitted> => {
+      const admitted = await admission.enter(who)
+      if (admitted.kind === 'admitted') order.push(agentId)
+      return admitted
+    }
+    const endTurn = async (of: Admitted | Promise<Admitted>): Promise<void> => {
+      const admitted = await of
+      if (admitted.kind !== 'admitted') throw new Error(`it has no turn: ${admitted.kind}`)
+      admitted.end()
+    }
+    const pass = (ms: number): void => {
+      time += ms
+    }
+    return { admission, line, busy: await enter('busy'), order, enter, endTurn, pass }
   }
-  const waiting = [enter('second'), enter('third')]
-  expect(await enter('sent away')).toBe('later')
-  waiting.push(enter('sent away'))
-  if (first.kind === 'admitted') first.end()
-  await Promise.all(waiting)
-  expect(order).toEqual(['sent away', 'second', 'third'])
+  const timeOf = async (admitted: Promise<Admitted>): Promise<number> => {
+    const answer = await admitted
+    return answer.kind === 'later' ? answer.againMs : Number.NaN
+  }
+
+  test('one that was sent away is served first when it returns at its time', async () => {
+    const { busy, order, enter, endTurn, pass } = await openAdmission()
+    const second = enter('second')
+    const againMs = await timeOf(enter('sent away'))
+    expect(againMs).toBeGreaterThan(0)
+    pass(againMs)
+    const returned = enter('sent away')
+    await endTurn(busy)
+    await endTurn(returned)
+    await endTurn(second)
+    expect(order).toEqual(['busy', 'sent away', 'second'])
+  })
+
+  test('one that returns before its time hears the rest of it, and delays no one', async () => {
+    const { enter, pass } = await openAdmission()
+    void enter('second')
+    let againMs = await timeOf(enter('sent away'))
+    for (let n = 0; n < 2_000; n += 1) againMs = await timeOf(enter('sent away'))
+    expect(againMs).toBeLessThan(100)
+    expect(await timeOf(enter('another'))).toBeLessThan(100)
+    pass(1)
+    expect(await timeOf(enter('sent away'))).toBeLessThan(againMs)
+  })
+
+  test('an agent has one place: its newer Hello takes it, and the older one is gone', async () => {
+    const { busy, order, enter, endTurn } = await openAdmission()
+    const older = enter('one')
+    const newer = enter('one')
+    expect(await older).toEqual({ kind: 'gone' })
+    await endTurn(busy)
+    await endTurn(newer)
+    expect(order).toEqual(['busy', 'one'])
+  })
+
+  test('a stream that ends leaves the line, and not the newer one of its agent', async () => {
+    const { admission, line, busy, order, enter, endTurn } = await openAdmission(2)
+    const former = { agentId: 'one' }
+    const older = enter('one', former)
+    const newer = enter('one')
+    expect(await older).toEqual({ kind: 'gone' })
+    admission.leave(former)
+    const over = { agentId: 'over' }
+    const left = enter('over', over)
+    expect(line.waiting).toBe(2)
+    admission.leave(over)
+    expect(await left).toEqual({ kind: 'gone' })
+    expect(line.waiting).toBe(1)
+    await endTurn(busy)
+    await endTurn(newer)
+    expect(order).toEqual(['busy', 'one'])
+  })
 })

@@ -10,7 +10,7 @@ describe('a failed handshake is told in words', () => {
     ['ERR_SSL_PEER_DID_NOT_RETURN_A_CERTIFICATE', null, 'certificate_missing', /no certificate/],
     ['ERR_SSL_TLSV1_ALERT_UNKNOWN_CA', null, 'distrusted', /does not trust/],
     ['ERR_SSL_UNSUPPORTED_PROTOCOL', null, 'old_tls', /TLS 1\.3/],
-    ['ERR_SSL_HTTP_REQUEST', null, 'not_tls', /plain HTTP/],
+    ['ERR_SSL_WRONG_VERSION_NUMBER', null, 'not_tls', /did not speak TLS/],
     ['ERR_TLS_HANDSHAKE_TIMEOUT', undefined, 'timeout', /in time/],
     ['ECONNRESET', null, 'gone', /hung up/],
   ])('%s with verdict %s is %s', (code, verdict, kind, message) => {

@@ -5,6 +5,7 @@ import type { Http2SecureServer } from 'node:http2'
 import type { Socket } from 'node:net'
 import type { TLSSocket } from 'node:tls'
 import { SESSION } from '@berth/shared'
+import { awaitFirstRecord, type FirstRecord } from './first-record.ts'
 import { WaitingLine } from './waiting-line.ts'
 
 export interface Log {
@@ -14,6 +15,7 @@ export interface Log {
 
 const UNKNOWN_CA = 'its certificate is not from this installation; give the server a new join token'
 const EXPIRED = 'its certificate has expired; start the agent so that it renews, or join it again'
+const NOT_TLS = 'it did not speak TLS; this port is for agents alone'
 const FAILURES = new Map<string, readonly [kind: string, message: string]>(
   Object.entries({
     ERR_SSL_PEER_DID_NOT_RETURN_A_CERTIFICATE: [
@@ -34,9 +36,8 @@ const FAILURES = new Map<string, readonly [kind: string, message: string]>(
     INVALID_PURPOSE: ['wrong_purpose', 'its certificate is not one for agents'],
     ERR_SSL_UNSUPPORTED_PROTOCOL: ['old_tls', 'it does not speak TLS 1.3'],
     ERR_SSL_NO_SHARED_CIPHER: ['old_tls', 'it does not speak TLS 1.3 with a common cipher'],
-    ERR_SSL_HTTP_REQUEST: ['not_tls', 'it spoke plain HTTP; this port is for agents alone'],
-    ERR_SSL_WRONG_VERSION_NUMBER: ['not_tls', 'it did not speak TLS'],
-    ERR_SSL_UNKNOWN_PROTOCOL: ['not_tls', 'it did not speak TLS'],
+    ERR_SSL_WRONG_VERSION_NUMBER: ['not_tls', NOT_TLS],
+    ERR_SSL_UNKNOWN_PROTOCOL: ['not_tls', NOT_TLS],
     ERR_SSL_TLSV1_ALERT_UNKNOWN_CA: [
       'distrusted',
       'it does not trust our certificate; it may hold the authority of another installation',
@@ -65,8 +66,10 @@ export function describeHandshakeFailure(
 export interface HandshakeLimits {
   /** Under way at once. */
   width: number
-  /** Without a first byte, or slow. */
+  /** Silent or slow ones. The oldest end when there are more. */
   limit: number
+  /** The longest wait for a turn. */
+  patienceMs?: number
 }
 
 const LIMITS = { width: SESSION.handshakesAtOnce, limit: SESSION.pendingHandshakes }
@@ -75,6 +78,7 @@ const GIVEN_UP_MS = SESSION.dialMs - 500
 
 interface Pending {
   socket: Socket
+  name: string
   /** Ends its turn, or leaves the line. */
   done: () => void
 }
@@ -90,19 +94,24 @@ export interface HandshakeWords {
 export class Handshakes {
   readonly #log: Log
   readonly #words: HandshakeWords
-  readonly #limit: number
+  readonly limit: number
   readonly #line: WaitingLine
   readonly #pending = new Map<string, Pending>()
+  /** Without a whole first record, oldest first. */
+  readonly #silent = new Set<Pending>()
+  /** Those whose turn is over, oldest first. */
+  readonly #slow = new Set<Pending>()
   readonly #secured = new Set<TLSSocket>()
   readonly #addresses = new WeakMap<Socket, string>()
   /** Kinds logged recently, with the number of repetitions. Bounded by the kinds above. */
   readonly #quiet = new Map<string, number>()
 
-  constructor(log: Log, words: HandshakeWords, { width, limit }: HandshakeLimits = LIMITS) {
+  constructor(log: Log, words: HandshakeWords, limits: HandshakeLimits = LIMITS) {
+    const { width, limit, patienceMs = SESSION.admissionMs } = limits
     this.#log = log
     this.#words = words
-    this.#limit = limit
-    this.#line = new WaitingLine({ width, patienceMs: SESSION.admissionMs })
+    this.limit = limit
+    this.#line = new WaitingLine({ width, patienceMs })
   }
 
   /** Connections whose handshake is under way or has not begun. */
@@ -119,8 +128,8 @@ export class Handshakes {
       })
     })
     server.on('secureConnection', (socket: TLSSocket) => {
-      this.#pending.get(nameOf(socket))?.done()
-      this.#pending.delete(nameOf(socket))
+      const pending = this.#pending.get(nameOf(socket))
+      if (pending) this.#forget(pending)
       this.#secured.add(socket)
       socket.once('close', () => this.#secured.delete(socket))
     })
@@ -147,15 +156,12 @@ export class Handshakes {
     for (const socket of this.#secured) socket.destroy()
   }
 
-  /** A connection joins the line when its first bytes are here, so that silent ones never have a turn. */
+  /** A connection joins the line with its first record, so that those which stall before have no turn. */
   #admit(socket: Socket, shakeHands: () => void): void {
-    if (this.#pending.size - this.#line.waiting >= this.#limit) {
-      this.#refuse(socket, `${this.#limit} handshakes are under way already`)
-      return
-    }
-    const name = nameOf(socket)
-    const pending: Pending = { socket, done: () => {} }
-    this.#pending.set(name, pending)
+    this.#makeRoom()
+    const pending: Pending = { socket, name: nameOf(socket), done: () => {} }
+    this.#pending.set(pending.name, pending)
+    this.#silent.add(pending)
     this.#addresses.set(socket, socket.remoteAddress ?? 'unknown')
     socket.setTimeout(SESSION.dialMs, () => {
       this.#report(describeHandshakeFailure('ERR_TLS_HANDSHAKE_TIMEOUT'), socket.remoteAddress)
@@ -163,19 +169,25 @@ export class Handshakes {
     })
     socket.on('error', () => {}) // TLS does not listen yet
     // also after a failed handshake, because TLS closes the socket below it
-    socket.once('close', () => {
-      pending.done()
-      if (this.#pending.get(name) === pending) this.#pending.delete(name)
-    })
-    socket.once('readable', () => this.#queue(pending, shakeHands))
+    socket.once('close', () => this.#forget(pending))
+    awaitFirstRecord(socket, (first) => this.#judge(pending, first, shakeHands))
+  }
+
+  #judge(pending: Pending, first: FirstRecord, shakeHands: () => void): void {
+    if (first === 'here') {
+      this.#silent.delete(pending)
+      this.#queue(pending, shakeHands)
+      return
+    }
+    const { socket } = pending
+    if (first === 'not_tls') {
+      this.#report(describeHandshakeFailure('ERR_SSL_WRONG_VERSION_NUMBER'), socket.remoteAddress)
+    }
+    socket.destroy()
   }
 
   #queue(pending: Pending, shakeHands: () => void): void {
     const { socket } = pending
-    if (socket.readableLength === 0) {
-      socket.destroy() // it hung up
-      return
-    }
     const queuedAt = performance.now()
     const entered = this.#line.enter((end) => {
       // a client that gave up may look connected while nothing reads from it
@@ -184,7 +196,12 @@ export class Handshakes {
         end()
         return
       }
-      const timer = setTimeout(end, SESSION.handshakeTurnMs).unref()
+      const endTurn = (): void => {
+        this.#slowDown(pending)
+        end()
+      }
+      // what has arrived is read before, so that a busy process does not take its clients for slow ones
+      const timer = setTimeout(() => setImmediate(endTurn), SESSION.handshakeTurnMs).unref()
       pending.done = () => {
         clearTimeout(timer)
         end()
@@ -195,6 +212,30 @@ export class Handshakes {
     if (entered.kind === 'refused') {
       this.#refuse(socket, 'more connections wait for a handshake than have a turn in time')
     } else if (entered.isWaiting) pending.done = entered.leave
+  }
+
+  /** Its turn is over. The handshake goes on. */
+  #slowDown(pending: Pending): void {
+    if (this.#pending.get(pending.name) !== pending) return
+    this.#makeRoom()
+    this.#slow.add(pending)
+  }
+
+  /** Ends the oldest and not the newcomer, for an honest client is neither silent nor slow for long. */
+  #makeRoom(): void {
+    if (this.#silent.size + this.#slow.size < this.limit) return
+    // of the kind of which there are more, so that a flood of one kind does not end the other
+    const [oldest] = this.#silent.size > this.#slow.size ? this.#silent : this.#slow
+    if (!oldest) return
+    this.#forget(oldest)
+    this.#refuse(oldest.socket, 'newer connections took its place before it finished the handshake')
+  }
+
+  #forget(pending: Pending): void {
+    pending.done()
+    this.#silent.delete(pending)
+    this.#slow.delete(pending)
+    if (this.#pending.get(pending.name) === pending) this.#pending.delete(pending.name)
   }
 
   #refuse(socket: Socket, message: string): void {

@@ -23,6 +23,7 @@ export interface ListenerSettings {
   trusted: readonly string[]
   /** Key and certificate of this listener. */
   own: KeyPair
+  /** Besides those whose handshake is under way. */
   connections: number
   streamsPerConnection: number
   keepaliveMs: number
@@ -127,7 +128,8 @@ export async function openGrpcListener(settings: ListenerSettings): Promise<List
       ...(ALPNCallback ? { ALPNCallback } : {}),
     },
     made: (http2Server: Http2SecureServer) => {
-      http2Server.maxConnections = settings.connections
+      // Node drops those above without a word, so connections that wait for a handshake have room of their own
+      http2Server.maxConnections = settings.connections + handshakes.limit
       divert(http2Server, take, handshakes)
       handshakes.watch(http2Server)
       const closed = new Promise<void>((resolve) => http2Server.once('close', resolve))

@@ -21,6 +21,8 @@ type Entered =
 
 /** Of one turn, before any was measured. */
 const FIRST_GUESS_MS = 5
+/** Refused ones are sent away for at most this long: agents obey, and a later time would only be a guess. */
+const LONGEST_MS = 60_000
 /** Part of the newest measurement in the estimate. */
 const WEIGHT = 0.1
 
@@ -79,12 +81,13 @@ export class WaitingLine {
     }
   }
 
-  /** The next free turn behind all who wait and all who were refused before. */
+  /** The next free turn behind all who wait and all who were refused before. After a minute, the times begin again. */
   #promise(): number {
     const now = this.#options.now()
     const free = now + this.waiting * this.#paceMs
-    this.#promisedUntil = Math.max(this.#promisedUntil, free) + this.#paceMs
-    return this.#promisedUntil - now
+    const isFull = this.#promisedUntil + this.#paceMs > now + LONGEST_MS
+    this.#promisedUntil = (isFull ? free : Math.max(this.#promisedUntil, free)) + this.#paceMs
+    return Math.min(this.#promisedUntil - now, LONGEST_MS)
   }
 
   #begin(go: (end: () => void) => void): void {

@@ -28,6 +28,7 @@ import { OwnCertificate } from '../../peers/own-certificate.ts'
 import { Peers } from '../../peers/peers.ts'
 import type { Db } from '../../store/engine/db.ts'
 import { openPeerGateway, type PeerGateway } from './gateway.ts'
+import { choosePeerHost } from './start.ts'
 
 const installationId = 'installation-1'
 const noDatabase = undefined as unknown as Db // only the checks of sessions read it, every few seconds
@@ -127,6 +128,16 @@ afterEach(async () => {
   lines = []
 })
 
+test('by default it listens where it tells the others to dial', () => {
+  const unset = { peerHost: undefined, peerAddress: undefined }
+  expect(choosePeerHost(unset, '10.0.0.7')).toBe('10.0.0.7')
+  expect(choosePeerHost(unset, '127.0.0.1')).toBe('127.0.0.1')
+  const forwarded = { ...unset, peerAddress: '203.0.113.7:7444' }
+  expect(choosePeerHost(forwarded, '127.0.0.1')).toBe('0.0.0.0')
+  expect(choosePeerHost(forwarded, 'fd00::7')).toBe('::')
+  expect(choosePeerHost({ ...forwarded, peerHost: '10.0.0.8' }, '10.0.0.7')).toBe('10.0.0.8')
+})
+
 describe('who may connect', () => {
   async function knock(pair: KeyPair | undefined, port: number): Promise<'open' | 'closed'> {
     const socket = connectTls({
@@ -175,6 +186,22 @@ describe('who may connect', () => {
     await holds(() => lines.length >= new Set(kinds).size)
     expect(new Set(lines.map(({ kind }) => kind))).toEqual(new Set(kinds))
     expect(lines.every(({ message }) => message.includes('other control planes'))).toBe(true)
+  })
+
+  test('a control plane, however many silent connections there are', async () => {
+    const [a, b] = [await Node.start('a'), await Node.start('b')]
+    b.hold('agent-1')
+    const silent: Socket[] = []
+    for (let n = 0; n < 2 * PEERS.connections + PEERS.deliveries + PEERS.pendingHandshakes; n++) {
+      const socket = connect(b.gateway.port, '127.0.0.1')
+      socket.on('error', () => {}).resume()
+      silent.push(socket)
+      await new Promise((resolve) => socket.once('connect', resolve))
+    }
+    expect(await ask(a, 'b', { deadlineMs: 30 })).toMatchObject({ kind: 'refused', refusal: 3 })
+    const open = () => silent.filter((socket) => !socket.destroyed).length
+    await holds(() => open() < PEERS.pendingHandshakes)
+    for (const socket of silent) socket.destroy()
   })
 
   test('a caller that reaches another control plane, or no control plane, asks nothing', async () => {

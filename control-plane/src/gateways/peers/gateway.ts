@@ -2,6 +2,7 @@
 // Only a certificate of a control plane of this installation opens a connection.
 
 import type { TLSSocket } from 'node:tls'
+import { SESSION } from '@berth/shared'
 import { type ServiceHandlers, serviceDefinition } from '@berth/shared/wire'
 import {
   AskRefusal,
@@ -57,6 +58,11 @@ export async function openPeerGateway(
     own: own.current,
     // a peer may reconnect before its dead connection is noticed; each bulk transfer has its own
     connections: 2 * PEERS.connections + PEERS.deliveries,
+    handshakeLimits: {
+      width: SESSION.handshakesAtOnce,
+      limit: PEERS.pendingHandshakes,
+      patienceMs: PEERS.handshakeWaitMs,
+    },
     streamsPerConnection: PEERS.streamsPerConnection,
     keepaliveMs: PEERS.keepaliveMs,
     keepaliveTimeoutMs: PEERS.keepaliveTimeoutMs,

@@ -1,6 +1,7 @@
 // Makes this control plane one of several: opens its port for the others and tells them the address. On SQLite there
 // are no others.
 import { hostname } from 'node:os'
+import type { Config } from '../../config.ts'
 import type { Context } from '../../context.ts'
 import { OwnCertificate } from '../../peers/own-certificate.ts'
 import { Peers } from '../../peers/peers.ts'
@@ -15,7 +16,7 @@ export async function joinPeers(ctx: Context): Promise<() => Promise<void>> {
   const local = await findLocalAddress(config.databaseUrl)
   const own = await OwnCertificate.issue({ authority, installationId, replicaId, log })
   const gateway = await openPeerGateway(ctx, own, {
-    host: config.peerHost ?? (local.includes(':') ? '::' : '0.0.0.0'),
+    host: choosePeerHost(config, local),
     port: config.peerPort,
   })
   const peers = new Peers(own, ctx.replicas)
@@ -32,6 +33,19 @@ export async function joinPeers(ctx: Context): Promise<() => Promise<void>> {
     own.close()
     await gateway.close()
   }
+}
+
+/**
+ * Where the others are told to dial. An operator may name an address that this machine does not have, for instance of a
+ * forwarded port, so it then listens everywhere.
+ */
+export function choosePeerHost(
+  { peerHost, peerAddress }: Pick<Config, 'peerHost' | 'peerAddress'>,
+  local: string,
+): string {
+  if (peerHost !== undefined) return peerHost
+  if (peerAddress === undefined) return local
+  return local.includes(':') ? '::' : '0.0.0.0'
 }
 
 const isLoopback = (address: string): boolean => /^(localhost|127\.|\[::1\])/.test(address)
