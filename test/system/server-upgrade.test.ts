@@ -233,9 +233,14 @@ describe.skipIf(!isPossible)('on PostgreSQL, from an address', () => {
   }, 180_000)
 
   test('beside another control plane the database stays as it is, and the old version works with it', async () => {
-    await query(`insert into replicas (id, host, pid, address, started_at, version, lease_until)
-      values ('other', 'elsewhere.example.com', 7, 'x', 1, '1.90.1', 9e15)`)
-    const { code, text } = await upgrade('1.90.3')
+    const renew = () =>
+      query(`insert into replicas (id, host, pid, address, started_at, version, lease_until)
+        values ('other', 'elsewhere.example.com', 7, 'x', 1, '1.90.1',
+          floor(extract(epoch from clock_timestamp()) * 1000) + 9000)
+        on conflict (id) do update set lease_until = excluded.lease_until`)
+    await renew()
+    const renewing = setInterval(() => void renew(), 1_000)
+    const { code, text } = await upgrade('1.90.3').finally(() => clearInterval(renewing))
     expect([code, text]).toEqual([
       1,
       expect.stringMatching(
