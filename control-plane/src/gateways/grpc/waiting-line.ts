@@ -21,11 +21,8 @@ type Entered =
 
 /** Of one turn, before any was measured. */
 const FIRST_GUESS_MS = 5
-/**
- * Refused ones are sent away for at most this long: agents obey, and a later time would only be a guess. A large fleet
- * that comes at once needs minutes; with a shorter time, most would be refused again.
- */
-const LONGEST_MS = 600_000
+/** Refused ones are sent away for at most this long: agents obey, and a later time would only be a guess. */
+const LONGEST_MS = 60_000
 /** Part of the newest measurement in the estimate. */
 const WEIGHT = 0.1
 
@@ -84,7 +81,7 @@ export class WaitingLine {
     }
   }
 
-  /** The next free turn behind all who wait and all who were refused before. After ten minutes, the times begin again. */
+  /** The next free turn behind all who wait and all who were refused before. After a minute, the times begin again. */
   #promise(): number {
     const now = this.#options.now()
     const free = now + this.waiting * this.#paceMs
