@@ -1,8 +1,10 @@
 // What one of several control planes believes of itself while it cannot renew its lease.
+import { sql } from 'kysely'
 import { pino } from 'pino'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { missing } from '../../../test/fixtures/platform/components.ts'
 import { openEngine } from '../../../test/fixtures/platform/engines.ts'
+import { until } from '../../../test/fixtures/server/installation.ts'
 import { REPLICAS } from '../limits/installation.ts'
 import { LEASES } from '../limits/sharing.ts'
 import type { OpenDatabase } from '../store/engine/database.ts'
@@ -100,9 +102,17 @@ describe.skipIf(missing('postgres'))('a control plane without its lease', () => 
   test('does nothing for all once it drains, also if a renewal was under way', async () => {
     const one = await join('one')
     await one.start(events)
+    const held = await opened.db.startTransaction().execute()
+    await held.selectFrom('duties').select('name').forUpdate().execute()
     const renewing = one.renew()
-    await one.drain()
-    await renewing
+    await until('it claims its duties', async () => {
+      const { rows } = await sql<{ n: number }>`select count(*)::int as n from pg_stat_activity
+        where wait_event_type = 'Lock' and datname = current_database()`.execute(opened.db)
+      return rows[0]?.n ? true : undefined
+    })
+    const drained = one.drain()
+    await held.commit().execute()
+    await Promise.all([renewing, drained])
     expect(one.holds('mail')).toBe(false)
     const other = await join('other')
     await other.start(events)

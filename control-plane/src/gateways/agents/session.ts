@@ -1,6 +1,5 @@
 // One control stream of one agent, from its hello to its end. Messages are processed one at a time, in order. Anything
 // unexpected ends the whole session, and the next one resynchronises completely; there is no partial repair.
-
 import { randomUUID } from 'node:crypto'
 import { SESSION, VERSION } from '@berth/shared'
 import {
@@ -191,6 +190,10 @@ export class AgentSession {
       this.goodbye(GoodbyeReason.PROTOCOL_ERROR, error.message)
       return
     }
+    if (error instanceof LateHello) {
+      this.goodbye(GoodbyeReason.OVERLOADED, 'This took too long; come back.')
+      return
+    }
     this.#ctx.log.error({ err: error, agentId: this.agentId }, 'agent session failed')
     this.goodbye(GoodbyeReason.OVERLOADED, 'Internal error; come back.')
   }
@@ -288,8 +291,14 @@ export class AgentSession {
   }
 
   async #openInTurn(hello: Hello): Promise<void> {
-    const opened = await this.#openRows(hello)
-    if (opened === undefined) return
+    const { sessionId, identity } = this
+    const isAwaited = (): boolean =>
+      !this.#isClosed() && performance.now() - this.#helloAt < SESSION.welcomeMs
+    const opening = { sessionId, identity, hello, isAwaited }
+    const opened = await openSession(this.#ctx, opening).catch((error: unknown) => {
+      if (isOutcomeUnknown(error)) this.endRows()
+      throw error
+    })
     if (opened.kind === 'turned_away') {
       this.goodbye(opened.reason, opened.message, opened.againAfterMs)
       return
@@ -311,7 +320,7 @@ export class AgentSession {
       value: create(WelcomeSchema, {
         protocol: PROTOCOL,
         serverVersion: VERSION,
-        sessionId: this.sessionId,
+        sessionId,
         replicaId: this.#ctx.replicaId,
         heartbeatInterval: durationFromMs(interval),
         sessionTimeout: durationFromMs(this.#timeoutMs),
@@ -339,23 +348,6 @@ export class AgentSession {
     }
     this.#isTrustDue = true
     this.notify() // covers changes between the read and the subscription
-  }
-
-  async #openRows(hello: Hello): Promise<Awaited<ReturnType<typeof openSession>> | undefined> {
-    const { sessionId, identity } = this
-    const isAwaited = (): boolean =>
-      !this.#isClosed() && performance.now() - this.#helloAt < SESSION.welcomeMs
-    try {
-      return await openSession(this.#ctx, { sessionId, identity, hello, isAwaited })
-    } catch (error) {
-      if (error instanceof LateHello) {
-        this.goodbye(GoodbyeReason.OVERLOADED, 'This took too long; come back.')
-        return undefined
-      }
-      this.#fail(error)
-      if (isOutcomeUnknown(error)) this.endRows()
-      return undefined
-    }
   }
 
   // TypeScript narrows #state after the checks above; awaits in between may have changed it.
