@@ -9,6 +9,7 @@ import { checkAlerts } from '../../control-plane/src/app/installation/alerts.ts'
 import { permissionsOf } from '../../control-plane/src/domain/core/access.ts'
 import { appRouter } from '../../control-plane/src/gateways/trpc/router.ts'
 import { ALERTS } from '../../control-plane/src/limits/installation.ts'
+import { listDueLanes } from '../../control-plane/src/store/notices/notices.ts'
 import type { Answer } from '../fixtures/platform/control-plane.ts'
 import { differences, snapshot } from '../fixtures/platform/database-snapshot.ts'
 import { ENGINES } from '../fixtures/platform/engines.ts'
@@ -115,15 +116,14 @@ describe.each(ENGINES)("tenants at the dashboard's gateway on %s", (engine) => {
 
   // before any test starts background work
   test('foreign things are as missing ones, byte for byte, and nothing changes', async () => {
-    const { db } = tenants.cp.running.ctx
+    const { db, clock } = tenants.cp.running.ctx
     // background work runs first, so that it cannot interfere: alerts about servers without an agent
     await tenants.cp.advance(ALERTS.serverOfflineMs + 60_000)
     await checkAlerts(tenants.cp.running.ctx)
-    await until('the first look at every repository, and mail about it', async () => {
-      const fresh = db.selectFrom('projects').select('id').where('checkedAt', 'is', null)
+    await until('all mail is sent, and the first try of every notification is over', async () => {
       const unsent = db.selectFrom('mails').select('id').where('nextAt', 'is not', null)
-      const open = [...(await fresh.execute()), ...(await unsent.execute())]
-      return open.length === 0 || undefined
+      const due = await listDueLanes(db, clock.now(), 1)
+      return due.length + (await unsent.execute()).length === 0 || undefined
     })
     // no receiver is there, so notifications of these alerts would be tried again and again
     await db.updateTable('noticeChannels').set({ brokenAt: 1 }).execute()
