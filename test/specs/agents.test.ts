@@ -1,6 +1,6 @@
 // The agents' gateway: what a session may do, and what old, broken and hostile agents cannot. On both databases.
 import { randomUUID, sign } from 'node:crypto'
-import { leavingText, renewalText } from '@berth/shared'
+import { leavingText, renewalText, SESSION } from '@berth/shared'
 import type { Task } from '@berth/shared/api'
 import {
   AttemptState,
@@ -347,6 +347,39 @@ describe.each(ENGINES)('agents on %s', (engine) => {
     session.event({ body: { case: 'warning', value: { code: 'y' } } })
     await session.next('eventAck')
     expect(await stored()).toMatchObject({ sessionEpoch, lockedAt: null })
+  })
+
+  test('an agent that can wait hears that it is in line, and is served', async () => {
+    const { ctx } = cp.running
+    const { db } = ctx
+    for (let n = 0; n <= SESSION.openingsAtOnce; n += 1) {
+      others.push(await WireAgent.join(cp, (await cp.server(`other-${n}`)).id))
+    }
+    let release = (): void => {}
+    const released = new Promise<void>((done) => {
+      release = done
+    })
+    let held = 0
+    ctx.db = withTransactions(db, (execute) => async (work) => {
+      held += 1
+      await released
+      return execute(work)
+    })
+    try {
+      const [former, ...opening] = others
+      for (const other of opening) other.connect()
+      await until('no turn is free', () => held >= SESSION.openingsAtOnce || undefined)
+      const before = former?.connect()
+      const session = agent.connect({ capabilities: ['manual', 'waits'] })
+      await session.next('waiting')
+      release()
+      await session.next('welcome')
+      await before?.next('welcome')
+      expect(before?.received.some(({ msg }) => msg.case === 'waiting')).toBe(false)
+    } finally {
+      release()
+      ctx.db = db
+    }
   })
 
   test('a session whose beginning was stored without an answer ends', async () => {

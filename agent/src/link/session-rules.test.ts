@@ -4,7 +4,7 @@ import { SESSION } from '@berth/shared'
 import { AssignmentsSchema, Desired, GoodbyeReason, ServerMessageSchema } from '@berth/shared/wire'
 import { create, type MessageInitShape } from '@bufbuild/protobuf'
 import { durationFromMs } from '@bufbuild/protobuf/wkt'
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import {
   type Effect,
   nextTickAt,
@@ -123,6 +123,39 @@ test.each<[string, [number, SessionEvent][], string]>([
   expect(stepSession(state, TICK, due - 1).state.phase).not.toBe('ended')
   const { effects } = stepSession(state, TICK, due)
   expect(effects).toMatchObject([{ do: 'end', end: { message: expected, activeMs: 0 } }])
+})
+
+describe('in line', () => {
+  const WAITING = message({ case: 'waiting', value: {} })
+  const every = (ms: number, until: number): [number, SessionEvent][] =>
+    Array.from({ length: Math.ceil(until / ms) }, (_, n) => [n * ms, WAITING])
+
+  test('each Waiting gives Welcome 10 s again', () => {
+    const { state, effects } = play([[0, CONNECTED], ...every(3_000, 60_000)])
+    expect([state.phase, effects.length]).toEqual(['hello_sent', 1])
+    expect(stepSession(state, TICK, 66_999).state.phase).toBe('hello_sent')
+    const late = stepSession(state, TICK, 67_000).effects
+    expect(late).toMatchObject([{ do: 'end', end: { message: 'no Welcome within 10 s' } }])
+    const { words } = play([[62_000, WELCOME]], state)
+    expect(words).toBe('welcome')
+  })
+
+  test('it leaves a line in which no turn comes', () => {
+    const { state } = play([[0, CONNECTED], ...every(3_000, SESSION.lineMs)])
+    expect(stepSession(state, TICK, SESSION.lineMs - 1).state.phase).toBe('hello_sent')
+    const { effects } = stepSession(state, TICK, SESSION.lineMs)
+    const end = { message: 'no turn in line within 10 min' }
+    expect(effects).toMatchObject([{ do: 'end', end }])
+  })
+
+  test('a Waiting that Welcome has overtaken changes nothing', () => {
+    const { state, words } = play([
+      [1, CONNECTED],
+      [2, WELCOME],
+      [3, WAITING],
+    ])
+    expect([words, state.phase, state.phaseEndsAt]).toEqual(['hello welcome', 'syncing', 10_002])
+  })
 })
 
 test('silence for the session timeout ends it; any message is life', () => {

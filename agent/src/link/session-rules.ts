@@ -26,6 +26,8 @@ export interface SessionState {
   phase: Phase
   /** Deadline of the phase; Infinity in ACTIVE. */
   phaseEndsAt: number
+  /** It leaves the line then, if it has no Welcome. */
+  lineEndsAt: number
   epoch: bigint
   heardAt: number
   timeoutMs: number
@@ -77,6 +79,7 @@ interface Step {
 export const startSession = (version: bigint, now: number): SessionState => ({
   phase: 'dialing',
   phaseEndsAt: now + SESSION.dialMs,
+  lineEndsAt: Number.POSITIVE_INFINITY,
   epoch: 0n,
   heardAt: now,
   timeoutMs: SESSION.heartbeatMaxMs * SESSION.timeoutIntervals,
@@ -102,7 +105,13 @@ export function stepSession(s: SessionState, event: SessionEvent, now: number): 
     case 'connected':
       if (s.phase !== 'dialing') return { state: s, effects: [] }
       return {
-        state: { ...s, phase: 'hello_sent', phaseEndsAt: now + SESSION.welcomeMs, heardAt: now },
+        state: {
+          ...s,
+          phase: 'hello_sent',
+          phaseEndsAt: now + SESSION.welcomeMs,
+          lineEndsAt: now + SESSION.lineMs,
+          heardAt: now,
+        },
         effects: [{ do: 'hello' }],
       }
     case 'failed':
@@ -134,14 +143,15 @@ function protocolError(s: SessionState, now: number, message: string): Step {
 }
 
 const LATE: Record<Exclude<Phase, 'active' | 'ended'>, string> = {
-  dialing: 'no connection',
-  hello_sent: 'no Welcome',
-  syncing: 'no complete Assignments',
+  dialing: 'no connection within 10 s',
+  hello_sent: 'no Welcome within 10 s',
+  syncing: 'no complete Assignments within 10 s',
 }
 
 function tick(s: SessionState, now: number): Step {
   if (s.phase !== 'active' && s.phase !== 'ended' && now >= s.phaseEndsAt) {
-    return end(s, now, `${LATE[s.phase]} within 10 s`)
+    const message = now >= s.lineEndsAt ? 'no turn in line within 10 min' : LATE[s.phase]
+    return end(s, now, message)
   }
   if (s.phase === 'active' && now >= s.heardAt + s.timeoutMs) {
     return end(s, now, `the control plane was silent for ${Math.round(s.timeoutMs / 1_000)} s`)
@@ -160,6 +170,10 @@ function receive(s: SessionState, message: ServerMessage, now: number): Step {
   if (s.phase === 'dialing' || s.phase === 'hello_sent') {
     if (msg.case === 'welcome') return welcome(s, msg.value, message.sessionEpoch, now)
     if (msg.case === 'goodbye') return end(s, now, describe(msg.value), msg.value)
+    if (msg.case === 'waiting') {
+      const phaseEndsAt = Math.min(now + SESSION.welcomeMs, s.lineEndsAt)
+      return { state: { ...s, phaseEndsAt }, effects: [] }
+    }
     return protocolError(s, now, 'the first message was neither Welcome nor Goodbye')
   }
   if (message.sessionEpoch !== s.epoch) {
@@ -194,6 +208,7 @@ function receive(s: SessionState, message: ServerMessage, now: number): Step {
       return same({ do: 'cancel', request: msg.value })
     case 'update':
       return same({ do: 'update', offer: msg.value })
+    case 'waiting':
     case undefined:
       return same() // a member of a later protocol
   }
@@ -231,6 +246,7 @@ function welcome(s: SessionState, w: Welcome, epoch: bigint, now: number): Step 
       ...s,
       phase: 'syncing',
       phaseEndsAt: now + SESSION.completeSetMs,
+      lineEndsAt: Number.POSITIVE_INFINITY,
       epoch,
       heartbeatMs,
       timeoutMs,

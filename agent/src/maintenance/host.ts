@@ -90,6 +90,7 @@ export class Host {
       ...(has('pty') ? ['pty'] : []),
       ...(has('cgroup') ? ['cgroup'] : []),
       'retell',
+      'waits',
       ...(this.#updates ? ['update'] : []),
     ]
   }

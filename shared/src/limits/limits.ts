@@ -8,6 +8,10 @@ export const SESSION = {
   dialMs: 10 * SECOND,
   helloMs: 10 * SECOND,
   welcomeMs: 10 * SECOND,
+  /** An agent in line hears this often that it is. */
+  waitingMs: 3 * SECOND,
+  /** An agent leaves a line in which no turn comes. */
+  lineMs: 10 * MINUTE,
   completeSetMs: 10 * SECOND,
   keepaliveMs: 20 * SECOND,
   keepaliveTimeoutMs: 10 * SECOND,
@@ -36,7 +40,7 @@ export const SESSION = {
   pendingHandshakes: 1_024,
   /** Hellos that are applied to the rows at once; the other connections to the database serve people. */
   openingsAtOnce: 4,
-  /** A turn that would come later is refused now: agents wait 10 s for a connection, and again for Welcome. */
+  /** A turn that would come later is refused now: agents wait 10 s for a connection, and old ones 10 s for Welcome. */
   admissionMs: 7 * SECOND,
   /** 5,000 agents with two connections each, and spare ones for reconnects. */
   connections: 20_000,
@@ -64,8 +68,11 @@ export const SESSION = {
   supersedesForDuplicate: 3,
   supersedeWindowMs: 5 * MINUTE,
   revocationMs: 5 * SECOND,
-  /** The session re-reads the desired state of its agent; a wake-up that was lost everywhere costs this much. */
-  rereadMs: MINUTE,
+  /**
+   * The session re-reads the desired state of its agent; a wake-up that was lost everywhere costs this much. It is ten
+   * statements for each agent, and nearly all of what a large fleet without work costs.
+   */
+  rereadMs: 5 * MINUTE,
 } as const
 
 /** Events from the agent's journal to the control plane. */

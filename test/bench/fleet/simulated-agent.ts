@@ -212,7 +212,7 @@ export class SimulatedAgent {
       protocolMin: 1,
       protocolMax: 1,
       agentVersion: VERSION,
-      capabilities: ['manual', 'retell'],
+      capabilities: ['manual', 'retell', 'waits'],
       instanceId: this.#instanceId,
       journalId: this.#journalId,
       lastEventSeq: this.#lastSeq,

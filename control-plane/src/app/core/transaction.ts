@@ -61,10 +61,10 @@ async function changeOnce<T>(ctx: ChangeContext, work: (c: Change) => Promise<T>
     const notices = await collectNotices(c)
     await noteEffect(c)
     await appendAudits(ctx, c)
+    if (ctx.engine === 'postgres') await insertAgentWakes(db, [...topics].flatMap(toWake))
     await insertEvents(db, ctx.engine, c.events)
     // after the lock of the events, so that the order of their ids is the order of commits
     await writeNotices(c, ctx.engine, notices)
-    if (ctx.engine === 'postgres') await insertAgentWakes(db, [...topics].flatMap(toWake))
     return done
   }
   const result = await ctx.db.transaction().execute((db) => workInside(db, () => perform(db)))

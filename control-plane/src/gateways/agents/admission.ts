@@ -1,5 +1,5 @@
 // Decides when a session opens. A connection waits here with its Hello for its turn, which costs no second handshake.
-// One whose turn would come after the agent's deadline gets a time at which there is a turn for it, and then goes first.
+// One whose turn would come later than the agent waits gets a time at which there is a turn for it, and then goes first.
 import { SESSION } from '@berth/shared'
 import { WaitingLine } from '../grpc/waiting-line.ts'
 
@@ -41,7 +41,7 @@ export class Admission {
     this.#now = now
   }
 
-  enter(who: Newcomer): Promise<Admitted> {
+  enter(who: Newcomer, patienceMs?: number): Promise<Admitted> {
     const { agentId } = who
     this.#waiting.get(agentId)?.leave()
     return new Promise((resolve) => {
@@ -57,7 +57,7 @@ export class Admission {
         resolve({ kind: 'admitted', end })
       }
       const isReturned = now >= from && now < until
-      const entered = this.#line.enter(begin, isReturned)
+      const entered = this.#line.enter(begin, { isReturned, patienceMs })
       if (entered.kind === 'refused') {
         this.#promise(agentId, now + entered.againMs)
         resolve({ kind: 'later', againMs: Math.ceil(entered.againMs) })

@@ -63,7 +63,7 @@ export async function openAgentGateway(ctx: Context): Promise<AgentGateway> {
     agentCount: () => sessions.size,
     spreadMs: () => reconnectSpreadMs(sessions.size, replicas.count()),
     beat: (beat) => heartbeats.note(beat),
-    admit: (session) => admission.enter(session),
+    admit: (session, patienceMs) => admission.enter(session, patienceMs),
     closed: (session) => {
       admission.leave(session)
       if (sessions.get(session.agentId) === session) sessions.delete(session.agentId)

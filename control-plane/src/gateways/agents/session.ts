@@ -10,6 +10,7 @@ import {
   type Hello,
   type ServerMessage,
   ServerMessageSchema,
+  WaitingSchema,
   WelcomeSchema,
 } from '@berth/shared/wire'
 import { create } from '@bufbuild/protobuf'
@@ -69,7 +70,7 @@ export interface Gateway {
   /** Over how long the agents spread their return when this control plane dies. */
   spreadMs(): number
   /** Resolves when it is this session's turn to open. */
-  admit(session: AgentSession): Promise<Admitted>
+  admit(session: AgentSession, patienceMs?: number): Promise<Admitted>
   /** Resolves when the heartbeat is stored; false if the session is over. */
   beat(beat: Beat): Promise<boolean>
   /** It has the rows now; a former session of the agent ends. */
@@ -84,7 +85,8 @@ export class AgentSession {
   epoch = 0
   readonly sessionId = randomUUID()
   #serverId = 0
-  #helloAt = 0
+  /** Its agent waits for Welcome since then. */
+  #awaitedSince = 0
   readonly #ctx: Context
   readonly #stream: ControlStream
   readonly #gateway: Gateway
@@ -275,8 +277,8 @@ export class AgentSession {
     }
     this.#noteTime(hello.agentTime)
     this.hasHello = true
-    this.#helloAt = performance.now()
-    const turn = await this.#gateway.admit(this)
+    this.#awaitedSince = performance.now()
+    const turn = await this.#waitForTurn(hello)
     if (turn.kind === 'gone') return this.superseded()
     if (turn.kind === 'later') {
       const message = 'Too many agents at once; come back.'
@@ -290,10 +292,24 @@ export class AgentSession {
     }
   }
 
+  /** An agent that can wait hears from time to time that it is in line. */
+  async #waitForTurn({ capabilities }: Hello): Promise<Admitted> {
+    if (!capabilities.includes('waits')) return this.#gateway.admit(this)
+    const timer = setInterval(() => {
+      this.#awaitedSince = performance.now()
+      this.send({ case: 'waiting', value: create(WaitingSchema) })
+    }, SESSION.waitingMs)
+    try {
+      return await this.#gateway.admit(this, Number.POSITIVE_INFINITY)
+    } finally {
+      clearInterval(timer)
+    }
+  }
+
   async #openInTurn(hello: Hello): Promise<void> {
     const { sessionId, identity } = this
     const isAwaited = (): boolean =>
-      !this.#isClosed() && performance.now() - this.#helloAt < SESSION.welcomeMs
+      !this.#isClosed() && performance.now() - this.#awaitedSince < SESSION.welcomeMs
     const opening = { sessionId, identity, hello, isAwaited }
     const opened = await openSession(this.#ctx, opening).catch((error: unknown) => {
       if (isOutcomeUnknown(error)) this.endRows()
@@ -331,6 +347,8 @@ export class AgentSession {
         reconnectSpread: durationFromMs(this.#gateway.spreadMs()),
       }),
     })
+    this.#refresh = 'busy'
+    this.#subscribe() // before the first read, so that no change is between them
     await this.#trust.sendFirst(Number(hello.trustGeneration))
     await this.#edge.sendComplete(opened.agent.serverId)
     await this.#settings.sendFirst(opened.agent.serverId)
@@ -340,14 +358,17 @@ export class AgentSession {
     await this.#updates.sendFirst(opened.agent.serverId)
     if (this.#isClosed()) return // a session that has ended takes no requests
     this.#ctx.agentRpc.open(this.agentId, this.#requests)
-    const stop = this.#ctx.notifier.on(agentTopic(this.agentId), () => this.notify())
-    const stopTrust = this.#ctx.notifier.on(trustTopic(this.agentId), () => this.notify(true))
+    this.#endRefresh()
+  }
+
+  #subscribe(): void {
+    const { notifier } = this.#ctx
+    const stop = notifier.on(agentTopic(this.agentId), () => this.notify())
+    const stopTrust = notifier.on(trustTopic(this.agentId), () => this.notify(true))
     this.#unsubscribe = () => {
       stop()
       stopTrust()
     }
-    this.#isTrustDue = true
-    this.notify() // covers changes between the read and the subscription
   }
 
   // TypeScript narrows #state after the checks above; awaits in between may have changed it.
@@ -373,10 +394,14 @@ export class AgentSession {
     } catch (error) {
       this.#fail(error)
     } finally {
-      const again = this.#refresh === 'again'
-      this.#refresh = 'idle'
-      if (again) this.notify()
+      this.#endRefresh()
     }
+  }
+
+  #endRefresh(): void {
+    const again = this.#refresh === 'again'
+    this.#refresh = 'idle'
+    if (again) this.notify()
   }
 
   async #sendChanges(): Promise<void> {

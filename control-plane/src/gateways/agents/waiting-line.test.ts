@@ -9,10 +9,13 @@ function lineOf({ width = 2, patienceMs = 1_000 } = {}) {
   const served: string[] = []
   const ends = new Map<string, () => void>()
   const enter = (name: string, isReturned = false) =>
-    line.enter((end) => {
-      served.push(name)
-      ends.set(name, end)
-    }, isReturned)
+    line.enter(
+      (end) => {
+        served.push(name)
+        ends.set(name, end)
+      },
+      { isReturned },
+    )
   const end = (name: string, afterMs = 0): void => {
     time += afterMs
     ends.get(name)?.()

@@ -10,7 +10,7 @@ interface Entry {
 interface Options {
   /** Turns at once. */
   width: number
-  /** Longest wait. */
+  /** Longest wait of those who name none. */
   patienceMs: number
   now?: () => number
 }
@@ -58,8 +58,11 @@ export class WaitingLine {
    * Calls `go` now or when its turn comes; its argument ends the turn. Those who return at the time they were given go
    * before others.
    */
-  enter(go: (end: () => void) => void, isReturned = false): Entered {
-    const { width, patienceMs } = this.#options
+  enter(
+    go: (end: () => void) => void,
+    { isReturned = false, patienceMs = this.#options.patienceMs } = {},
+  ): Entered {
+    const { width } = this.#options
     if (this.#busy < width && this.waiting === 0) {
       this.#begin(go)
       return { kind: 'entered', isWaiting: false, leave: () => {} }

@@ -1,6 +1,6 @@
 // Stores the event bus: one row per change, written in the transaction of the change. Subscribers read by sequence
 // number. Also keeps what agents reported, for a limited time.
-import { type Insertable, type Selectable, sql } from 'kysely'
+import { type Compilable, type Insertable, type Selectable, sql } from 'kysely'
 import { runCompiled } from '../engine/compiled.ts'
 import type { Db, Engine } from '../engine/db.ts'
 import type { AgentEventsTable, EventsTable } from '../schema.ts'
@@ -22,16 +22,28 @@ const ROWS_AT_ONCE = 500 // seven values per row, far below the engines' limit o
  * spans both, so a reader never sees a number before a lower one. SQLite has a single writer anyway.
  */
 export async function insertEvents(db: Db, engine: Engine, events: NewEvent[]): Promise<void> {
-  if (events.length === 0) return
-  if (engine === 'postgres') await sql`select pg_advisory_xact_lock(${EVENTS_LOCK})`.execute(db)
   for (let at = 0; at < events.length; at += ROWS_AT_ONCE) {
-    const rows = events.slice(at, at + ROWS_AT_ONCE)
-    const texts = rows.map(toRow)
-    const values = texts.flatMap((event) => Object.values(event))
-    await runCompiled(db, `insert ${texts.length} events`, values, () =>
-      db.insertInto('events').values(texts),
+    const rows = events.slice(at, at + ROWS_AT_ONCE).map(toRow)
+    const values = rows.flatMap((event) => Object.values(event))
+    await runCompiled(db, `insert ${rows.length} events`, values, () =>
+      engine === 'postgres' ? insertLocked(db, rows) : db.insertInto('events').values(rows),
     )
   }
+}
+
+/** All transactions with events wait for this lock, so it is not held for a statement of its own. */
+function insertLocked(db: Db, rows: ReturnType<typeof toRow>[]): Compilable<unknown> {
+  const values = rows.map(
+    (row) => sql`(
+      cast(${row.organizationId} as integer), cast(${row.projectId} as integer),
+      cast(${row.environmentId} as integer), cast(${row.taskId} as integer),
+      cast(${row.kind} as text), cast(${row.body} as text), cast(${row.at} as bigint))`,
+  )
+  const insert = sql`
+    with turn as materialized (select pg_advisory_xact_lock(${sql.lit(EVENTS_LOCK)}))
+    insert into events (organization_id, project_id, environment_id, task_id, kind, body, at)
+    select e.* from turn, (values ${sql.join(values)}) as e`
+  return { compile: () => insert.compile(db) }
 }
 
 /** The columns always have the same order, so the statement is cached by the number of rows alone. */
