@@ -2,6 +2,7 @@
 // how long each answer took.
 import { createHash, randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
+import { judgeDeployment } from '../../histories/acknowledged.ts'
 import { HistoryWriter } from '../../histories/history.ts'
 import { EventSourceReader, recordPublicEvents } from '../../histories/readers.ts'
 import { percentile } from '../figures.ts'
@@ -121,15 +122,16 @@ export class Flow {
       this.#history.add({ ...op, type: 'invoke' })
       const path = `/api/environments/${environment}/tasks`
       const answer = await this.#ask('POST', path, { 'idempotency-key': key })
-      if (answer && answer.status < 300) {
-        const task = (JSON.parse(answer.text) as { id: number }).id
-        this.acknowledged.set(task, environment)
-        this.#history.add({ ...op, type: 'ok', task })
+      const judged = judgeDeployment(
+        answer && { status: answer.status, body: JSON.parse(answer.text) },
+      )
+      if (typeof judged === 'number') {
+        this.acknowledged.set(judged, environment)
+        this.#history.add({ ...op, type: 'ok', task: judged })
         return
       }
-      const isRefused = answer && answer.status < 500 && answer.status !== 429
-      this.#history.add({ ...op, type: isRefused ? 'fail' : 'info' })
-      if (isRefused) return
+      this.#history.add({ ...op, type: judged === 'refused' ? 'fail' : 'info' })
+      if (judged === 'refused') return
       await delay(AGAIN_MS)
     }
   }

@@ -7,6 +7,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { Task } from '@berth/shared/api'
 import pg from 'pg'
 import { until } from '../../fixtures/server/installation.ts'
+import { judgeDeployment } from '../../histories/acknowledged.ts'
 import { HistoryWriter } from '../../histories/history.ts'
 import {
   EventSourceReader,
@@ -167,17 +168,12 @@ export class ReplicasLoad {
       const answer = await this.#send('POST', `/api/environments/${environment}/tasks`, {
         'idempotency-key': key,
       })
-      const task = answer && taskOf(answer)
-      if (task !== undefined) {
-        this.#history.add({ ...about, type: 'ok', task })
-        return task
+      const judged = judgeDeployment(answer)
+      if (typeof judged === 'number') {
+        this.#history.add({ ...about, type: 'ok', task: judged })
+        return judged
       }
-      const isUnknown =
-        answer === undefined ||
-        answer.status >= 500 ||
-        answer.status === 429 ||
-        answer.body.code === 'idempotency_in_flight'
-      if (!isUnknown) {
+      if (judged === 'refused') {
         this.#history.add({ ...about, type: 'fail' })
         return undefined
       }
@@ -363,11 +359,4 @@ export class ReplicasLoad {
       await client.end()
     }
   }
-}
-
-/** The task that a request made, also if only its repetition was answered. */
-function taskOf({ status, body }: NonNullable<Answer>): number | undefined {
-  if (status < 300) return Number(body.id)
-  const wasMade = body.code === 'idempotency_not_replayable' && typeof body.id === 'number'
-  return wasMade ? Number(body.id) : undefined
 }

@@ -129,7 +129,7 @@ async function watchAttempt(ctx: Context, attempt: Attempt): Promise<void> {
   }
   if (inStartGrace(ctx)) return
   if (attempt.unreachableSince === null) {
-    await updateReachability(ctx.db, attempt.agentId, now)
+    await updateReachability(ctx.db, [attempt.agentId], now)
     return
   }
   const task = await findTask(ctx.db, attempt.taskId)

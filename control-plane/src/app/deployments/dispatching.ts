@@ -23,18 +23,15 @@ const BATCH = 50 // attempts created in one transaction; the next wake-up or re-
 /** True when an attempt was created. Checks the session's epoch: a superseded session dispatches nothing. */
 export async function dispatchTasks(
   ctx: Context,
-  agentId: string,
-  epoch: number,
+  { agentId, serverId, epoch }: { agentId: string; serverId: number; epoch: number },
 ): Promise<boolean> {
-  const agent = await findAgent(ctx.db, agentId)
-  if (!agent) return false
-  const waiting = await listDispatchable(ctx.db, agent.serverId, 1)
+  const waiting = await listDispatchable(ctx.db, serverId, 1)
   if (waiting.length === 0) return false // the usual case, without a write transaction
   return change(ctx, async (c) => {
     // write first: this locks the row, so that a session at another replica begins after this and finds the attempts
     if (!(await updateUnderEpoch(c.db, agentId, epoch, { sessionEpoch: epoch }))) return false
     const current = await findAgent(c.db, agentId)
-    const server = await findServer(c.db, agent.serverId)
+    const server = await findServer(c.db, serverId)
     if (!server || server.paused || current?.drainingAt !== null) return false
     let made = false
     const busy = new Set<number>()

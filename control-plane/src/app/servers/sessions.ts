@@ -34,7 +34,7 @@ import {
   updateTakeovers,
   updateUnderEpoch,
 } from '../../store/servers/agents.ts'
-import { findServer, type HostFacts, updateServerHost } from '../../store/servers/servers.ts'
+import { type HostFacts, listServersById, updateServerHost } from '../../store/servers/servers.ts'
 import { auditAgent } from '../core/audit.ts'
 import type { Change } from '../core/change.ts'
 import { agentTopic, change, emit, emitTask, logTopic } from '../core/transaction.ts'
@@ -95,12 +95,12 @@ export async function openSession(
   { sessionId, identity, hello, isAwaited }: Opening,
 ): Promise<Opened | TurnedAway> {
   return change(ctx, async (c) => {
-    const refusal = await judgeIdentity(c, identity, hello)
-    if (refusal) {
+    const judged = await judgeIdentity(c, identity, hello)
+    if (judged.kind === 'turned_away') {
       if (!isAwaited()) throw new LateHello()
-      return refusal
+      return judged
     }
-    const epoch = await takeSession(c.db, identity.agentId, {
+    const agent = await takeSession(c.db, identity.agentId, {
       sessionId,
       replicaId: ctx.replicaId,
       instanceId: hello.instanceId,
@@ -109,11 +109,12 @@ export async function openSession(
       now: c.now,
     })
     if (!isAwaited()) throw new LateHello() // this may have waited for a session that began at another control plane
-    const agent = await findAgent(c.db, identity.agentId)
-    if (epoch === undefined || !agent) {
-      return turnAway(GoodbyeReason.REVOKED, 'This agent was revoked.')
+    if (!agent) return turnAway(GoodbyeReason.REVOKED, 'This agent was revoked.')
+    const epoch = agent.sessionEpoch
+    const { certificate } = judged
+    if (certificate.firstSeenAt === null) {
+      await markCertificateSeen(c.db, identity.fingerprint, c.now)
     }
-    await markCertificateSeen(c.db, identity.fingerprint, c.now)
     const { gone } = await adoptFormerAttempts(c, agent, hello)
     for (const attempt of gone) {
       await loseAttempt(ctx, c, attempt, FailureCode.AGENT_LOST, UNKNOWN_THERE)
@@ -122,12 +123,11 @@ export async function openSession(
     const ackedEventSeq = await recoverJournal(ctx, c, agent, epoch, hello)
     const unknownAttempts = await recoverAttempts(ctx, c, agent, hello)
     await recoverFences(ctx, c, agent, hello)
-    await updateReachability(c.db, agent.id, null)
+    await updateReachability(c.db, [agent.id], null)
     await hastenRoundsOfServer(c.db, agent.serverId, c.now + RECONCILE.afterReturnMs)
     if (hello.host) await updateServerHost(c.db, agent.serverId, toHostFacts(hello.host))
-    await emitServer(c, agent.serverId, 'online')
-    const certificate = await findAgentCertificate(c.db, identity.fingerprint)
-    const renewAt = certificate ? renewalPoint(certificate) : c.now
+    await emitServers(c, [agent.serverId], 'online')
+    const renewAt = renewalPoint(certificate)
     return { kind: 'opened', agent, epoch, ackedEventSeq, renewAt, unknownAttempts }
   })
 }
@@ -144,7 +144,7 @@ async function judgeIdentity(
   c: Change,
   identity: Certified,
   hello: Hello,
-): Promise<TurnedAway | undefined> {
+): Promise<TurnedAway | { kind: 'known'; certificate: AgentCertificate }> {
   const agent = await findAgent(c.db, identity.agentId)
   // revoked agents keep their row, so an agent without one joined after the restored backup was made
   if (!agent) return turnAway(GoodbyeReason.UNKNOWN_AGENT, UNKNOWN_AGENT, RESTORE.unknownAgentMs)
@@ -165,7 +165,7 @@ async function judgeIdentity(
         : (await pushesOut(c, agent, hello.instanceId))
           ? 'Two copies of this agent push each other out. Make a new join token.'
           : undefined
-  if (reason === undefined) return undefined
+  if (reason === undefined) return { kind: 'known', certificate }
   await lockDuplicate(c, agent, reason)
   return turnAway(GoodbyeReason.DUPLICATE_IDENTITY, reason)
 }
@@ -188,13 +188,14 @@ async function pushesOut(c: Change, agent: Agent, instance: string): Promise<boo
 async function findOwnCertificate(
   c: Change,
   { agentId, fingerprint, issuedAt, notAfter }: Certified,
-): Promise<{ generation: number }> {
+): Promise<AgentCertificate> {
   const known = await findAgentCertificate(c.db, fingerprint)
   if (known) return known
   const { issued, newestAt } = await findGenerations(c.db, agentId)
-  if (issuedAt < newestAt) return { generation: 0 }
+  const own = { fingerprint, agentId, notAfter, issuedAt }
+  if (issuedAt < newestAt) return { ...own, generation: 0, firstSeenAt: null }
   const generation = issued + 1
-  await insertAgentCertificate(c.db, { fingerprint, agentId, generation, notAfter, issuedAt })
+  await insertAgentCertificate(c.db, { ...own, generation })
   const details = { fingerprint, generation, reason: 'issued after the backup that was restored' }
   await auditAgent(
     c,
@@ -204,7 +205,7 @@ async function findOwnCertificate(
     ['agent', agentId],
     details,
   )
-  return { generation }
+  return { ...own, generation, firstSeenAt: null }
 }
 
 async function lockDuplicate(c: Change, agent: Agent, reason: string): Promise<void> {
@@ -338,20 +339,24 @@ export const markDraining = (ctx: Context, agentId: string, epoch: number): Prom
 /** Live attempts continue; people see since when they have not been heard of. */
 export const endStoredSessions = (ctx: Context, sessions: StoredSession[]): Promise<void> =>
   change(ctx, async (c) => {
-    for (const { id, serverId } of await endSessions(c.db, sessions, c.now)) {
-      await updateReachability(c.db, id, c.now)
-      await emitServer(c, serverId, 'offline')
-    }
+    const ended = await endSessions(c.db, sessions, c.now)
+    const agents = ended.map(({ id }) => id)
+    await updateReachability(c.db, agents, c.now)
+    await emitServers(
+      c,
+      ended.map(({ serverId }) => serverId),
+      'offline',
+    )
   })
 
-async function emitServer(
+async function emitServers(
   c: Change,
-  serverId: number,
+  serverIds: number[],
   status: 'online' | 'offline',
 ): Promise<void> {
-  const server = await findServer(c.db, serverId)
-  if (!server) return
-  emit(c, { organizationId: server.organizationId }, 'server.updated', { id: serverId, status })
+  for (const { id, organizationId, removedAt } of await listServersById(c.db, serverIds)) {
+    if (removedAt === null) emit(c, { organizationId }, 'server.updated', { id, status })
+  }
 }
 
 /** At the start of the only control plane, ends the sessions of earlier processes. */

@@ -71,6 +71,9 @@ export async function confirmServerTrust(
   trust: ServerTrust,
   error: string,
 ): Promise<void> {
+  const agent = await findAgent(ctx.db, agentId)
+  const isKnown = agent?.trustApplied === trust.generation && agent.trustError === ''
+  if (isKnown && error === '') return // as at most returns of an agent, without a write
   await change(ctx, async (c) => {
     if (error !== '') {
       await updateAgentTrust(c.db, agentId, { trustError: error.slice(0, 500) })

@@ -352,13 +352,18 @@ export class AgentSession {
     await this.#trust.sendFirst(Number(hello.trustGeneration))
     await this.#edge.sendComplete(opened.agent.serverId)
     await this.#settings.sendFirst(opened.agent.serverId)
-    await dispatchTasks(this.#ctx, this.agentId, this.epoch)
+    await this.#dispatch()
     this.#desired.meet(opened.unknownAttempts)
     await this.#desired.sendComplete()
     await this.#updates.sendFirst(opened.agent.serverId)
     if (this.#isClosed()) return // a session that has ended takes no requests
     this.#ctx.agentRpc.open(this.agentId, this.#requests)
     this.#endRefresh()
+  }
+
+  #dispatch(): Promise<boolean> {
+    const { agentId, epoch } = this
+    return dispatchTasks(this.#ctx, { agentId, epoch, serverId: this.#serverId })
   }
 
   #subscribe(): void {
@@ -417,7 +422,7 @@ export class AgentSession {
     await this.#edge.sendChanges()
     await this.#settings.sendChanges()
     await this.#updates.sendChanges()
-    await dispatchTasks(this.#ctx, this.agentId, this.epoch)
+    await this.#dispatch()
     await this.#desired.sendChanges()
   }
 

@@ -189,8 +189,8 @@ describe.each(ENGINES)('store on %s', (engine) => {
   })
 
   test('the newest session wins, and a superseded one writes nothing', async () => {
-    const session = (sessionId: string) =>
-      takeSession(opened.db, 'agent', {
+    const begin = async (sessionId: string): Promise<number> => {
+      const agent = await takeSession(opened.db, 'agent', {
         sessionId,
         replicaId: 'r',
         instanceId: 'i',
@@ -198,11 +198,13 @@ describe.each(ENGINES)('store on %s', (engine) => {
         capabilities: [],
         now: NOW,
       })
-    const first = await session('a')
-    const second = await session('b')
-    expect(second).toBe((first ?? 0) + 1)
-    const write = (epoch: number | undefined) =>
-      updateUnderEpoch(opened.db, 'agent', epoch ?? 0, { lastSeenAt: NOW })
+      return agent?.sessionEpoch ?? 0
+    }
+    const first = await begin('a')
+    const second = await begin('b')
+    expect(second).toBe(first + 1)
+    const write = (epoch: number) =>
+      updateUnderEpoch(opened.db, 'agent', epoch, { lastSeenAt: NOW })
     expect(await write(first)).toBe(false)
     expect(await write(second)).toBe(true)
   })

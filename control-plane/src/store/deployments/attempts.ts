@@ -159,16 +159,17 @@ export async function stopAttempt(db: Db, id: string): Promise<void> {
     .execute()
 }
 
-/** Marks the live attempts of an agent that connected or disconnected. */
+/** Marks the live attempts of agents that connected or disconnected. */
 export async function updateReachability(
   db: Db,
-  agentId: string,
+  agentIds: readonly string[],
   unreachableSince: number | null,
 ): Promise<void> {
+  if (agentIds.length === 0) return
   await db
     .updateTable('attempts')
     .set({ unreachableSince })
-    .where('agentId', '=', agentId)
+    .where('agentId', 'in', agentIds)
     .where('state', '<', TERMINAL)
     .where('unreachableSince', unreachableSince === null ? 'is not' : 'is', null)
     .execute()

@@ -164,7 +164,7 @@ export async function takeSession(
     capabilities: string[]
     now: number
   },
-): Promise<number | undefined> {
+): Promise<Agent | undefined> {
   const row = await db
     .updateTable('agents')
     .set((e) => ({
@@ -181,9 +181,9 @@ export async function takeSession(
     .where('id', '=', id)
     .where('revokedAt', 'is', null)
     .where('lockedAt', 'is', null)
-    .returning('sessionEpoch')
+    .returningAll()
     .executeTakeFirst()
-  return row?.sessionEpoch
+  return row && toAgent(row)
 }
 
 /** Returns false if a newer session took over, or the agent was revoked or locked. */
@@ -260,19 +260,23 @@ export async function findGenerations(
   db: Db,
   agentId: string,
 ): Promise<{ issued: number; seen: number; newestAt: number }> {
-  const newest = db
-    .selectFrom('agentCertificates')
-    .select(['generation', 'issuedAt'])
-    .where('agentId', '=', agentId)
-    .orderBy('generation', 'desc')
-    .limit(1)
-  const issued = await newest.executeTakeFirst()
-  const seen = await newest.where('firstSeenAt', 'is not', null).executeTakeFirst()
-  return {
-    issued: issued?.generation ?? 0,
-    seen: seen?.generation ?? 0,
-    newestAt: issued?.issuedAt ?? 0,
-  }
+  const [row] = await runCompiled(db, 'generations of an agent', [agentId, agentId, 1], () =>
+    db
+      .selectFrom('agentCertificates')
+      .select(['generation', 'issuedAt'])
+      .select((e) =>
+        e
+          .selectFrom('agentCertificates as used')
+          .select((one) => one.fn.max('used.generation').as('generation'))
+          .where('used.agentId', '=', agentId)
+          .where('used.firstSeenAt', 'is not', null)
+          .as('seen'),
+      )
+      .where('agentId', '=', agentId)
+      .orderBy('generation', 'desc')
+      .limit(1),
+  )
+  return { issued: row?.generation ?? 0, seen: row?.seen ?? 0, newestAt: row?.issuedAt ?? 0 }
 }
 
 export async function markCertificateSeen(db: Db, fingerprint: string, now: number): Promise<void> {
@@ -318,16 +322,14 @@ export async function endSessions(
   sessions: readonly StoredSession[],
   now: number,
 ): Promise<{ id: string; serverId: number }[]> {
-  const ended: { id: string; serverId: number }[] = []
-  for (const { id, sessionId } of sessions) {
-    const row = await db
-      .updateTable('agents')
-      .set({ sessionId: null, disconnectedAt: now })
-      .where('id', '=', id)
-      .where('sessionId', '=', sessionId)
-      .returning(['id', 'serverId'])
-      .executeTakeFirst()
-    if (row) ended.push(row)
-  }
+  if (sessions.length === 0) return []
+  const rows = sessions.map(
+    ({ id, sessionId }) => sql`(cast(${id} as text), cast(${sessionId} as text))`,
+  )
+  const { rows: ended } = await sql<{ id: string; serverId: number }>`
+    with ended(id, session_id) as (values ${sql.join(rows)})
+    update agents set session_id = null, disconnected_at = ${now}
+    from ended where agents.id = ended.id and agents.session_id = ended.session_id
+    returning agents.id as id, agents.server_id as server_id`.execute(db)
   return ended
 }
