@@ -12,7 +12,7 @@ import {
 import { create } from '@bufbuild/protobuf'
 import { durationFromMs, timestampFromMs } from '@bufbuild/protobuf/wkt'
 import { status } from '@grpc/grpc-js'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { createKeyRequest } from '../../agent/src/link/identity/certificate.ts'
 import { LateHello, openSession } from '../../control-plane/src/app/servers/sessions.ts'
 import { OutcomeUnknown } from '../../control-plane/src/store/engine/faults.ts'
@@ -349,7 +349,7 @@ describe.each(ENGINES)('agents on %s', (engine) => {
     expect(await stored()).toMatchObject({ sessionEpoch, lockedAt: null })
   })
 
-  test('an agent that can wait hears that it is in line, and is served', async () => {
+  test('in line, an agent that can wait hears so and is served late; another has given up', async () => {
     const { ctx } = cp.running
     const { db } = ctx
     for (let n = 0; n <= SESSION.openingsAtOnce; n += 1) {
@@ -372,11 +372,20 @@ describe.each(ENGINES)('agents on %s', (engine) => {
       const before = former?.connect()
       const session = agent.connect({ capabilities: ['manual', 'waits'] })
       await session.next('waiting')
+      const now = performance.now.bind(performance)
+      vi.spyOn(performance, 'now').mockImplementation(() => now() + 120_000)
+      await session.next('waiting') // it gives the agent its time again
       release()
       await session.next('welcome')
-      await before?.next('welcome')
+      const own = cp.running.gateway
+        .sessions()
+        .find(({ agentId }) => agentId === agent.identity.agentId)
+      own?.tick(false)
+      expect(own?.isActive).toBe(true) // it was in line, not silent
+      expect((await before?.next('goodbye'))?.reason).toBe(GoodbyeReason.OVERLOADED)
       expect(before?.received.some(({ msg }) => msg.case === 'waiting')).toBe(false)
     } finally {
+      vi.restoreAllMocks()
       release()
       ctx.db = db
     }

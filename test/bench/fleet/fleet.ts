@@ -88,7 +88,7 @@ class Agents {
   async allActive(total: number, limitMs: number): Promise<number> {
     const began = performance.now()
     for (let said = began; ; ) {
-      const { active } = await this.count()
+      const { active, ends } = await this.count()
       const spent = performance.now() - began
       if (active >= total) return spent
       if (spent > limitMs) {
@@ -97,7 +97,9 @@ class Agents {
       }
       if (performance.now() - said > 10_000) {
         said = performance.now()
-        console.error(`  ${active} of ${total} online after ${round(spent / 1_000, 0)} s`)
+        console.error(
+          `  ${active} of ${total} online after ${round(spent / 1_000, 0)} s ${JSON.stringify(ends)}`,
+        )
       }
       await delay(250)
     }

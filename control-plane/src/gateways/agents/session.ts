@@ -285,6 +285,7 @@ export class AgentSession {
       this.goodbye(GoodbyeReason.OVERLOADED, message, turn.againMs)
       return
     }
+    this.#heard = performance.now() // in line, an agent has nothing to say
     try {
       if (!this.#isClosed()) await this.#openInTurn(hello)
     } finally {
