@@ -1,6 +1,6 @@
 // The agents' gateway: what a session may do, and what old, broken and hostile agents cannot. On both databases.
 import { randomUUID, sign } from 'node:crypto'
-import { leavingText, renewalText, SESSION } from '@berth/shared'
+import { leavingText, renewalText } from '@berth/shared'
 import type { Task } from '@berth/shared/api'
 import {
   AttemptState,
@@ -12,7 +12,7 @@ import {
 import { create } from '@bufbuild/protobuf'
 import { durationFromMs, timestampFromMs } from '@bufbuild/protobuf/wkt'
 import { status } from '@grpc/grpc-js'
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { createKeyRequest } from '../../agent/src/link/identity/certificate.ts'
 import { LateHello, openSession } from '../../control-plane/src/app/servers/sessions.ts'
 import { OutcomeUnknown } from '../../control-plane/src/store/engine/faults.ts'
@@ -347,48 +347,6 @@ describe.each(ENGINES)('agents on %s', (engine) => {
     session.event({ body: { case: 'warning', value: { code: 'y' } } })
     await session.next('eventAck')
     expect(await stored()).toMatchObject({ sessionEpoch, lockedAt: null })
-  })
-
-  test('in line, an agent that can wait hears so and is served late; another has given up', async () => {
-    const { ctx } = cp.running
-    const { db } = ctx
-    for (let n = 0; n <= SESSION.openingsAtOnce; n += 1) {
-      others.push(await WireAgent.join(cp, (await cp.server(`other-${n}`)).id))
-    }
-    let release = (): void => {}
-    const released = new Promise<void>((done) => {
-      release = done
-    })
-    let held = 0
-    ctx.db = withTransactions(db, (execute) => async (work) => {
-      held += 1
-      await released
-      return execute(work)
-    })
-    try {
-      const [former, ...opening] = others
-      for (const other of opening) other.connect()
-      await until('no turn is free', () => held >= SESSION.openingsAtOnce || undefined)
-      const before = former?.connect()
-      const session = agent.connect({ capabilities: ['manual', 'waits'] })
-      await session.next('waiting')
-      const now = performance.now.bind(performance)
-      vi.spyOn(performance, 'now').mockImplementation(() => now() + 120_000)
-      await session.next('waiting') // it gives the agent its time again
-      release()
-      await session.next('welcome')
-      const own = cp.running.gateway
-        .sessions()
-        .find(({ agentId }) => agentId === agent.identity.agentId)
-      own?.tick(false)
-      expect(own?.isActive).toBe(true) // it was in line, not silent
-      expect((await before?.next('goodbye'))?.reason).toBe(GoodbyeReason.OVERLOADED)
-      expect(before?.received.some(({ msg }) => msg.case === 'waiting')).toBe(false)
-    } finally {
-      vi.restoreAllMocks()
-      release()
-      ctx.db = db
-    }
   })
 
   test('a session whose beginning was stored without an answer ends', async () => {

@@ -126,13 +126,14 @@ test.each<[string, [number, SessionEvent][], string]>([
 })
 
 describe('in line', () => {
-  const WAITING = message({ case: 'waiting', value: {} })
+  const WAITING = message({ case: 'waiting', value: { n: 7 } })
   const every = (ms: number, until: number): [number, SessionEvent][] =>
     Array.from({ length: Math.ceil(until / ms) }, (_, n) => [n * ms, WAITING])
 
   test('each Waiting gives Welcome 10 s again', () => {
     const { state, effects } = play([[0, CONNECTED], ...every(3_000, 60_000)])
-    expect([state.phase, effects.length]).toEqual(['hello_sent', 1])
+    expect([state.phase, effects.length]).toEqual(['hello_sent', 21]) // Hello, and an answer to each
+    expect(effects.at(-1)).toEqual({ do: 'waiting', n: 7 })
     expect(stepSession(state, TICK, 66_999).state.phase).toBe('hello_sent')
     const late = stepSession(state, TICK, 67_000).effects
     expect(late).toMatchObject([{ do: 'end', end: { message: 'no Welcome within 10 s' } }])

@@ -54,6 +54,8 @@ export type SessionEvent =
 
 export type Effect =
   | { do: 'hello' }
+  /** Still here. */
+  | { do: 'waiting'; n: number }
   | { do: 'welcome'; welcome: Welcome }
   | { do: 'apply'; complete: boolean; version: bigint; assignments: Assignment[] }
   /** Outbox, log stream, observed state. */
@@ -172,7 +174,7 @@ function receive(s: SessionState, message: ServerMessage, now: number): Step {
     if (msg.case === 'goodbye') return end(s, now, describe(msg.value), msg.value)
     if (msg.case === 'waiting') {
       const phaseEndsAt = Math.min(now + SESSION.welcomeMs, s.lineEndsAt)
-      return { state: { ...s, phaseEndsAt }, effects: [] }
+      return { state: { ...s, phaseEndsAt }, effects: [{ do: 'waiting', n: msg.value.n }] }
     }
     return protocolError(s, now, 'the first message was neither Welcome nor Goodbye')
   }

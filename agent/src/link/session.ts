@@ -223,6 +223,9 @@ export class Session {
       case 'hello':
         this.#send(message({ case: 'hello', value: createHello(this.#o) }))
         break
+      case 'waiting':
+        this.#send(message({ case: 'waiting', value: { n: effect.n } }))
+        break
       case 'welcome':
         this.#learn(effect.welcome)
         break

@@ -173,6 +173,9 @@ export class SimulatedAgent {
       case 'hello':
         session.send({ case: 'hello', value: this.#hello() })
         break
+      case 'waiting':
+        session.send({ case: 'waiting', value: { n: effect.n } })
+        break
       case 'welcome':
         this.#previousSessionId = effect.welcome.sessionId
         session.sessionId = effect.welcome.sessionId

@@ -85,8 +85,10 @@ export class AgentSession {
   epoch = 0
   readonly sessionId = randomUUID()
   #serverId = 0
-  /** Its agent waits for Welcome since then. */
+  /** Its agent waits for Welcome since then, or for longer. */
   #awaitedSince = 0
+  /** The newest Waiting that it was sent. */
+  #waiting = { n: 0, at: 0 }
   readonly #ctx: Context
   readonly #stream: ControlStream
   readonly #gateway: Gateway
@@ -161,6 +163,11 @@ export class AgentSession {
   receive(message: AgentMessage): void {
     if (this.#state === 'closed') return
     this.#heard = performance.now()
+    if (message.msg.case === 'waiting') {
+      const { n, at } = this.#waiting
+      if (message.msg.value.n === n) this.#awaitedSince = at
+      return
+    }
     this.#inbox.push(message)
     if (this.#inbox.length >= INBOX && !this.#paused) {
       this.#paused = true
@@ -285,7 +292,6 @@ export class AgentSession {
       this.goodbye(GoodbyeReason.OVERLOADED, message, turn.againMs)
       return
     }
-    this.#heard = performance.now() // in line, an agent has nothing to say
     try {
       if (!this.#isClosed()) await this.#openInTurn(hello)
     } finally {
@@ -293,12 +299,13 @@ export class AgentSession {
     }
   }
 
-  /** An agent that can wait hears from time to time that it is in line. */
+  /** An agent that can wait hears from time to time that it is in line, and answers that it is still here. */
   async #waitForTurn({ capabilities }: Hello): Promise<Admitted> {
     if (!capabilities.includes('waits')) return this.#gateway.admit(this)
     const timer = setInterval(() => {
-      this.#awaitedSince = performance.now()
-      this.send({ case: 'waiting', value: create(WaitingSchema) })
+      const n = this.#waiting.n + 1
+      this.#waiting = { n, at: performance.now() }
+      this.send({ case: 'waiting', value: create(WaitingSchema, { n }) })
     }, SESSION.waitingMs)
     try {
       return await this.#gateway.admit(this, Number.POSITIVE_INFINITY)
