@@ -17,7 +17,7 @@ interface Newcomer {
 
 interface Waiting {
   who: Newcomer
-  leave: () => void
+  leave: (as?: Admitted) => void
 }
 
 /** More agents than one control plane serves. */
@@ -32,6 +32,8 @@ export class Admission {
   readonly #promises = new Map<string, { from: number; until: number }>()
   /** One of each agent, so that none has more than one place. */
   readonly #waiting = new Map<string, Waiting>()
+  /** Over how long those who come now spread their return elsewhere, once the control plane stops. */
+  #stopsOverMs: number | undefined
 
   constructor(
     line = new WaitingLine({ width: SESSION.openingsAtOnce, patienceMs: SESSION.admissionMs }),
@@ -41,9 +43,14 @@ export class Admission {
     this.#now = now
   }
 
+  get waiting(): number {
+    return this.#waiting.size
+  }
+
   enter(who: Newcomer, patienceMs?: number): Promise<Admitted> {
     const { agentId } = who
     this.#waiting.get(agentId)?.leave()
+    if (this.#stopsOverMs !== undefined) return Promise.resolve(elsewhere(this.#stopsOverMs))
     return new Promise((resolve) => {
       const now = this.#now()
       const { from, until } = this.#promises.get(agentId) ?? { from: now, until: now }
@@ -64,10 +71,10 @@ export class Admission {
         return
       }
       if (!entered.isWaiting) return
-      const leave = (): void => {
+      const leave = (as: Admitted = { kind: 'gone' }): void => {
         entered.leave()
         this.#waiting.delete(agentId)
-        resolve({ kind: 'gone' })
+        resolve(as)
       }
       this.#waiting.set(agentId, { who, leave })
     })
@@ -79,6 +86,12 @@ export class Admission {
     if (waiting?.who === who) waiting.leave()
   }
 
+  /** Sends everyone in line elsewhere, and those who still come. */
+  stop(spreadMs: number): void {
+    this.#stopsOverMs = spreadMs
+    for (const { leave } of [...this.#waiting.values()]) leave(elsewhere(spreadMs))
+  }
+
   #promise(agentId: string, at: number): void {
     this.#promises.delete(agentId)
     const [oldest] = this.#promises.keys()
@@ -86,3 +99,8 @@ export class Admission {
     this.#promises.set(agentId, { from: at, until: at + LATE_MS })
   }
 }
+
+const elsewhere = (spreadMs: number): Admitted => ({
+  kind: 'later',
+  againMs: Math.max(1, Math.round(Math.random() * spreadMs)),
+})

@@ -100,8 +100,10 @@ export async function openAgentGateway(ctx: Context): Promise<AgentGateway> {
     },
   )
   const stopWakes = readWakes(ctx, sessions)
+  const spreadOf = (agents: number): number =>
+    Math.min(SESSION.reconnectSpreadMs, (agents / SESSION.sessionsPerSecond) * 1_000)
   const moveAll = (message: string): void => {
-    const spread = Math.min(60, sessions.size / SESSION.sessionsPerSecond) * 1_000
+    const spread = spreadOf(sessions.size)
     for (const session of [...sessions.values()]) {
       const after = Math.max(1, Math.round(Math.random() * spread))
       session.goodbye(GoodbyeReason.SERVER_DRAINING, message, after)
@@ -115,6 +117,7 @@ export async function openAgentGateway(ctx: Context): Promise<AgentGateway> {
       stopTicking()
       replicas.stop()
       await stopWakes()
+      admission.stop(spreadOf(admission.waiting))
       moveAll('The control plane is stopping.')
       await listener.close(SESSION.drainMs)
       await heartbeats.close()

@@ -173,4 +173,17 @@ describe('admission of agents', () => {
     await endTurn(newer)
     expect(order).toEqual(['busy', 'one'])
   })
+
+  test('a control plane that stops sends those in line elsewhere, and those who still come', async () => {
+    const { admission, line, busy, order, enter, endTurn } = await openAdmission(2)
+    const waiting = [enter('one'), enter('two')]
+    admission.stop(1_000)
+    for (const one of [...waiting, enter('three')]) {
+      const againMs = await timeOf(one)
+      expect(againMs).toBeGreaterThanOrEqual(1)
+      expect(againMs).toBeLessThanOrEqual(1_000)
+    }
+    await endTurn(busy)
+    expect([order, line.waiting]).toEqual([['busy'], 0])
+  })
 })
