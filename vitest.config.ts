@@ -31,6 +31,6 @@ export default defineConfig({
     maxWorkers: 6, // on two cores: most of the time they wait for processes, proofs and databases
     sequence: { sequencer: LongInTime },
     testTimeout: 180_000, // a bound, not a measure: real processes on shared machines; above every wait inside
-    hookTimeout: 240_000,
+    hookTimeout: 600_000, // some build a release, or a program from its sources
   },
 })

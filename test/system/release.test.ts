@@ -88,7 +88,7 @@ describe.skipIf(!isRoot || process.platform !== 'linux')('a release', () => {
       build(out, '022', 'UTC'),
       build(join(folder, 'sub/two'), '077', 'Asia/Tokyo'),
     ])
-  }, 300_000)
+  })
   afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
   test('has the same bytes in every build', () => {
