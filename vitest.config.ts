@@ -31,6 +31,7 @@ export default defineConfig({
     maxWorkers: 6, // on two cores: most of the time they wait for processes, proofs and databases
     sequence: { sequencer: LongInTime },
     testTimeout: 180_000, // a bound, not a measure: real processes on shared machines; above every wait inside
+    expect: { poll: { timeout: 60_000 } }, // a bound as well
     hookTimeout: 600_000, // some build a release, or a program from its sources
   },
 })

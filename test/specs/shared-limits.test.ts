@@ -112,13 +112,18 @@ describe.skipIf(missing('postgres'))('two control planes', () => {
     const sum = async () => {
       for (const cp of [b, a]) await cp.running.ctx.quotas.exchange()
     }
+    // a control plane learns when it counted; the timer may exchange at any moment, and then there is nothing to send
+    const leftOnceTold = async (cp: TestControlPlane) => {
+      await left(cp)
+      await cp.running.ctx.quotas.exchange()
+      return left(cp)
+    }
     for (let n = 0; n < 4; n++) await left(a)
     await left(b)
     await sum()
-    // the one that exchanged last knows all; the other learns when it counts next
-    expect([await left(a), await left(b)]).toEqual([594, 598])
+    expect(await leftOnceTold(a)).toBe(593)
     await sum()
-    expect(await left(a)).toBe(592)
+    expect(await leftOnceTold(b)).toBe(591)
     const { tokenId, userId } = await callerOf(a)
     for (let n = 0; n < 600; n++) await a.running.ctx.quotas.countRequest({ tokenId, userId })
     await a.running.ctx.quotas.exchange()

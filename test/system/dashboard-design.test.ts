@@ -235,7 +235,7 @@ describe.skipIf(missing('chromium'))('the components', () => {
     await wire.send('Network.enable')
     await v.signIn(ADA.email, ADA.password)
     await v.page.getByRole('region', { name: 'All projects' }).waitFor()
-    await v.page.waitForFunction("document.fonts.check('14px Geist')")
+    await v.page.evaluate('document.fonts.ready.then(() => true)')
     expect([...codings.keys()].toSorted()).toEqual([...firstVisit()].toSorted())
     for (const [file, coding] of codings) {
       const bytes = readFileSync(join(dashboardDist, file))

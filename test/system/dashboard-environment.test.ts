@@ -146,9 +146,7 @@ describe.skipIf(missing('chromium'))('the page of an environment', () => {
     await v.context.grantPermissions(['clipboard-read', 'clipboard-write'])
     await goto(v)
     await v.button('Shell: copy the command').click()
-    await v.page.waitForFunction(
-      `navigator.clipboard.readText().then((text) => text === 'berth ssh -p shop -e staging')`,
-    )
+    await expect.poll(() => v.clipboard()).toBe('berth ssh -p shop -e staging')
   })
 
   test('says what is wrong with its server', async () => {

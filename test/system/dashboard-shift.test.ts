@@ -59,7 +59,7 @@ async function shiftsOf(v: Visitor, path: string, last = 'h1'): Promise<Shift[]>
   await v.page.locator(last).first().waitFor()
   // half a second without a request, which is longer than an answer can lead to the next request
   await v.page.waitForLoadState('networkidle')
-  await v.page.waitForFunction("document.querySelector('[data-loading]') === null")
+  await v.page.locator('[data-loading]').first().waitFor({ state: 'detached' })
   return (await v.page.evaluate(READ)) as Shift[]
 }
 

@@ -36,17 +36,7 @@ export function Members() {
       actions={mayWrite && organization && <Invite organization={organization} />}
       facts={organization && <span>{organization.name}</span>}
     >
-      {organization && <List organization={organization} mayWrite={mayWrite} />}
-      {organization && mayWrite && <Invitations organization={organization} />}
-      <Section title="Roles">
-        <ul className="stack-small">
-          {ROLES.map((role) => (
-            <li key={role}>
-              {role}: {MEANING[role]}
-            </li>
-          ))}
-        </ul>
-      </Section>
+      {organization && <Lists organization={organization} mayWrite={mayWrite} />}
     </Page>
   )
 }
@@ -54,95 +44,118 @@ export function Members() {
 const invitationOptions = (organizationId: number) =>
   trpc.invitation.list.queryOptions({ organization_id: organizationId })
 
-function List({ organization, mayWrite }: { organization: Membership; mayWrite: boolean }) {
+interface ListProps {
+  organization: Membership
+  mayWrite: boolean
+}
+
+function Lists({ organization, mayWrite }: ListProps) {
   const members = useMembers(organization.id)
   const invitations = useQuery({ ...invitationOptions(organization.id), enabled: mayWrite })
+  return (
+    <Loaded query={members} also={[invitations]} what="Members">
+      {({ members: list }) => (
+        <>
+          <List organization={organization} mayWrite={mayWrite} list={list} />
+          {mayWrite && <Invitations organization={organization} />}
+          <Section title="Roles">
+            <ul className="stack-small">
+              {ROLES.map((role) => (
+                <li key={role}>
+                  {role}: {MEANING[role]}
+                </li>
+              ))}
+            </ul>
+          </Section>
+        </>
+      )}
+    </Loaded>
+  )
+}
+
+type Member = NonNullable<ReturnType<typeof useMembers>['data']>['members'][number]
+
+function List({ organization, mayWrite, list }: ListProps & { list: readonly Member[] }) {
   const me = useMe().data
   const navigate = useNavigate()
   const [leaving, leave] = useState<{ id: number; name: string }>()
   const factor = mayWrite ? ['Two-factor'] : []
   return (
-    <Loaded query={members} also={[invitations]} what="Members">
-      {({ members: list }) => (
-        <>
-          <Table
-            label="Members"
-            head={['Person', 'Role', ...factor, 'Joined', 'Last active', 'Change']}
-          >
-            {list.map((m) => (
-              <Row key={m.user.id}>
-                <Cell of="Person">
-                  <div className="stack-small">
-                    <span>
-                      {m.user.name}
-                      {m.user.id === me?.id && <span className="muted"> (you)</span>}
-                    </span>
-                    <span className="muted small">{m.user.email}</span>
-                  </div>
-                </Cell>
-                <Cell of="Role" plain>
-                  {mayWrite ? (
-                    <RoleSelect
-                      organization={organization}
-                      userId={m.user.id}
-                      name={m.user.name}
-                      role={m.role}
-                    />
-                  ) : (
-                    m.role
-                  )}
-                </Cell>
-                {m.has_second_factor !== null && (
-                  <Cell of="Two-factor">
-                    {m.has_second_factor ? (
-                      <Status of="active" word="On" />
-                    ) : (
-                      <Status of="stopped" word="Off" />
-                    )}
-                  </Cell>
+    <>
+      <Table
+        label="Members"
+        head={['Person', 'Role', ...factor, 'Joined', 'Last active', 'Change']}
+      >
+        {list.map((m) => (
+          <Row key={m.user.id}>
+            <Cell of="Person">
+              <div className="stack-small">
+                <span>
+                  {m.user.name}
+                  {m.user.id === me?.id && <span className="muted"> (you)</span>}
+                </span>
+                <span className="muted small">{m.user.email}</span>
+              </div>
+            </Cell>
+            <Cell of="Role" plain>
+              {mayWrite ? (
+                <RoleSelect
+                  organization={organization}
+                  userId={m.user.id}
+                  name={m.user.name}
+                  role={m.role}
+                />
+              ) : (
+                m.role
+              )}
+            </Cell>
+            {m.has_second_factor !== null && (
+              <Cell of="Two-factor">
+                {m.has_second_factor ? (
+                  <Status of="active" word="On" />
+                ) : (
+                  <Status of="stopped" word="Off" />
                 )}
-                <Cell of="Joined">
-                  <Time at={m.joined_at} />
-                </Cell>
-                <Cell of="Last active">
-                  {m.last_active_at ? <Time at={m.last_active_at} /> : 'Never'}
-                </Cell>
-                <Cell of="Change" end>
-                  {(mayWrite || m.user.id === me?.id) && (
-                    <Button small onClick={() => leave(m.user)}>
-                      {m.user.id === me?.id ? 'Leave' : 'Remove'}
-                    </Button>
-                  )}
-                </Cell>
-              </Row>
-            ))}
-          </Table>
-          {leaving && (
-            <Ask
-              title={
-                leaving.id === me?.id ? `Leave ${organization.name}?` : `Remove ${leaving.name}?`
-              }
-              submit={leaving.id === me?.id ? 'Leave' : 'Remove'}
-              onClose={() => leave(undefined)}
-              send={async () => {
-                const asked = { organization_id: organization.id, user_id: leaving.id }
-                await change(api.member.remove.mutate(asked))
-                if (leaving.id === me?.id) {
-                  await queryClient.invalidateQueries()
-                  await navigate({ to: '/' })
-                }
-              }}
-              done={leaving.id === me?.id ? 'You left.' : 'Removed.'}
-            >
-              <p>
-                Tokens and certificates for this organization stop working. Projects and
-                environments get another owner.
-              </p>
-            </Ask>
-          )}
-        </>
+              </Cell>
+            )}
+            <Cell of="Joined">
+              <Time at={m.joined_at} />
+            </Cell>
+            <Cell of="Last active">
+              {m.last_active_at ? <Time at={m.last_active_at} /> : 'Never'}
+            </Cell>
+            <Cell of="Change" end>
+              {(mayWrite || m.user.id === me?.id) && (
+                <Button small onClick={() => leave(m.user)}>
+                  {m.user.id === me?.id ? 'Leave' : 'Remove'}
+                </Button>
+              )}
+            </Cell>
+          </Row>
+        ))}
+      </Table>
+      {leaving && (
+        <Ask
+          title={leaving.id === me?.id ? `Leave ${organization.name}?` : `Remove ${leaving.name}?`}
+          submit={leaving.id === me?.id ? 'Leave' : 'Remove'}
+          onClose={() => leave(undefined)}
+          send={async () => {
+            const asked = { organization_id: organization.id, user_id: leaving.id }
+            await change(api.member.remove.mutate(asked))
+            if (leaving.id === me?.id) {
+              await queryClient.invalidateQueries()
+              await navigate({ to: '/' })
+            }
+          }}
+          done={leaving.id === me?.id ? 'You left.' : 'Removed.'}
+        >
+          <p>
+            Tokens and certificates for this organization stop working. Projects and environments
+            get another owner.
+          </p>
+        </Ask>
       )}
-    </Loaded>
+    </>
   )
 }
 

@@ -1,11 +1,13 @@
 // A new project, from the repository to its first deployment, on one page. Once it is created, its id is in the address:
 // a reload shows how far it is.
+import { useQuery } from '@tanstack/react-query'
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
+import { trpc } from '../../../api.ts'
 import { Page } from '../../../components/page.tsx'
 import { Empty, Loaded } from '../../../components/states.tsx'
 import { useServers } from '../../../data.ts'
-import { usePermission } from '../../../organization.ts'
+import { useOrganization, usePermission } from '../../../organization.ts'
 import { Asking } from './asking.tsx'
 import { type Plan, SetUp } from './set-up.tsx'
 
@@ -57,8 +59,14 @@ type List = NonNullable<ReturnType<typeof useServers>['data']>['servers']
 
 function Servers({ children }: { children(list: List): React.ReactNode }) {
   const servers = useServers()
+  const organization_id = useOrganization()?.id
+  // the choice of a repository, which is above the rest of the form
+  const connections = useQuery({
+    ...trpc.forge.list.queryOptions({ organization_id: organization_id ?? 0 }),
+    enabled: organization_id !== undefined,
+  })
   return (
-    <Loaded query={servers} what="Servers">
+    <Loaded query={servers} also={[connections]} what="Servers">
       {({ servers: list }) =>
         list.length === 0 ? (
           <Empty title="A project needs a server">
