@@ -7,6 +7,7 @@ import Database from 'better-sqlite3'
 
 const db = new Database(process.argv[2] ?? '')
 db.pragma('synchronous = FULL')
+const PAGE = 30
 const marks = (n: number): string => Array.from({ length: n }, () => '?').join(',')
 const token = db.prepare('select * from tokens where hash = ?')
 const user = db.prepare('select * from users where id = ?')
@@ -16,15 +17,15 @@ const memberships = db.prepare(
 )
 const projects = db.prepare(
   `select id, organization_id, name, repo_url, domain, environment_limit from projects
-   where organization_id = ? and removed_at is null order by name, id limit 30`,
+   where organization_id = ? and removed_at is null order by name, id limit ${PAGE}`,
 )
 const servers = db.prepare(
   `select ps.project_id, s.id, s.name, s.hostname from project_servers ps
-   join servers s on s.id = ps.server_id where ps.project_id in (${marks(30)}) order by s.name`,
+   join servers s on s.id = ps.server_id where ps.project_id in (${marks(PAGE)}) order by s.name`,
 )
 const counts = db.prepare(
   `select project_id, count(*) as n from environments
-   where project_id in (${marks(30)}) and removed_at is null group by project_id`,
+   where project_id in (${marks(PAGE)}) and removed_at is null group by project_id`,
 )
 const project = db.prepare('select * from projects where id = ? and removed_at is null')
 const environment = db.prepare('select * from environments where id = ? and removed_at is null')
@@ -34,10 +35,10 @@ const environments = db.prepare(
    from environments e join servers s on s.id = e.server_id join users u on u.id = e.owner_id
      left join tasks t on t.id = e.last_task_id
    where e.project_id = ? and e.removed_at is null
-   order by e.sticky desc, e.type, e.created_at desc, e.id desc`,
+   order by e.sticky desc, e.type, e.created_at desc, e.id desc limit ${PAGE}`,
 )
 const open = db.prepare(
-  `select id, status, trigger_by from tasks where environment_id in (${marks(3)})
+  `select id, status, trigger_by from tasks where environment_id in (${marks(PAGE)})
    and status in ('queued', 'running') and type in ('deploy', 'destroy')`,
 )
 // open tasks use one index and ended ones another, by outcome; the results are merged in order
@@ -86,8 +87,7 @@ const listProjects = (organization: number): unknown => {
 function listEnvironments(id: number): unknown {
   project.get(id)
   const rows = environments.all(id) as Row[]
-  const ids = [...rows.map((r) => r.id), 0, 0, 0].slice(0, 3)
-  const locks = open.all(ids)
+  const locks = open.all(Array.from({ length: PAGE }, (_, i) => rows[i]?.id ?? 0))
   return rows.map((r) => ({ ...r, locked: locks.length > 0 }))
 }
 

@@ -150,8 +150,10 @@ class Seed {
     // the next start schedules the checks
     await this.#run('update projects set reconcile_at = null')
     if (!isSqlite) await this.#run('analyze')
-    const used = Math.min(environments, Math.floor(this.#size.tasks * 0.9))
-    const ids = Array.from({ length: used }, (_, i) => this.#environmentId + i)
+    const used = Math.min(environments, this.#size.tasks)
+    const ids = Array.from({ length: used }, (_, i) => i)
+      .filter((i) => i === 0 || i % 10 !== 0)
+      .map((i) => this.#environmentId + i)
     return [ids, taskId]
   }
 
@@ -203,8 +205,8 @@ class Seed {
     const { id: base } = await this.#db.selectFrom('tasks').select('id').executeTakeFirstOrThrow()
     const now = Date.now()
     const at = `(${now - YEAR_MS} + i * ${Math.floor(YEAR_MS / tasks)})`
-    // the others in turn, so that a short history is one of as many environments as possible
-    const place = `(case when i % 10 = 0 then 0 else (i - i / 10) % ${environments} end)`
+    // the others in turn, so that a short history is one of as many environments as possible, and of the first 50 projects
+    const place = `(case when i % 10 = 0 then 0 else i % ${environments} end)`
     const environment = `${this.#environmentId} + ${place}`
     await this.#run(
       `update tasks set status = 'canceled', cancel_reason = 'user', finished_at = ${now}`,
