@@ -49,7 +49,6 @@ import {
 export interface Opened {
   kind: 'opened'
   agent: Agent
-  epoch: number
   ackedEventSeq: number
   /** When the agent should replace the certificate it connected with. */
   renewAt: number
@@ -110,7 +109,6 @@ export async function openSession(
     })
     if (!isAwaited()) throw new LateHello() // this may have waited for a session that began at another control plane
     if (!agent) return turnAway(GoodbyeReason.REVOKED, 'This agent was revoked.')
-    const epoch = agent.sessionEpoch
     const { certificate } = judged
     if (certificate.firstSeenAt === null) {
       await markCertificateSeen(c.db, identity.fingerprint, c.now)
@@ -120,7 +118,7 @@ export async function openSession(
       await loseAttempt(ctx, c, attempt, FailureCode.AGENT_LOST, UNKNOWN_THERE)
       await releaseAttempt(c, attempt)
     }
-    const ackedEventSeq = await recoverJournal(ctx, c, agent, epoch, hello)
+    const ackedEventSeq = await recoverJournal(ctx, c, agent, hello)
     const unknownAttempts = await recoverAttempts(ctx, c, agent, hello)
     await recoverFences(ctx, c, agent, hello)
     await updateReachability(c.db, [agent.id], null)
@@ -128,7 +126,7 @@ export async function openSession(
     if (hello.host) await updateServerHost(c.db, agent.serverId, toHostFacts(hello.host))
     await emitServers(c, [agent.serverId], 'online')
     const renewAt = renewalPoint(certificate)
-    return { kind: 'opened', agent, epoch, ackedEventSeq, renewAt, unknownAttempts }
+    return { kind: 'opened', agent, ackedEventSeq, renewAt, unknownAttempts }
   })
 }
 
@@ -219,7 +217,6 @@ async function recoverJournal(
   ctx: Context,
   c: Change,
   agent: Agent,
-  epoch: number,
   hello: Hello,
 ): Promise<number> {
   const { journalId } = hello
@@ -240,7 +237,7 @@ async function recoverJournal(
     }
     acked = first - 1
   }
-  await updateUnderEpoch(c.db, agent.id, epoch, { journalId, ackedEventSeq: acked })
+  await updateUnderEpoch(c.db, agent.id, agent.sessionEpoch, { journalId, ackedEventSeq: acked })
   return acked
 }
 

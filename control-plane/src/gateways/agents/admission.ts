@@ -2,6 +2,7 @@
 // One whose turn would come later than the agent waits gets a time at which there is a turn for it, and then goes first.
 import { SESSION } from '@berth/shared'
 import { WaitingLine } from '../grpc/waiting-line.ts'
+import { elsewhereAfterMs } from './policy.ts'
 
 export type Admitted =
   /** Call `end` when the session is open or closed. */
@@ -32,8 +33,8 @@ export class Admission {
   readonly #promises = new Map<string, { from: number; until: number }>()
   /** One of each agent, so that none has more than one place. */
   readonly #waiting = new Map<string, Waiting>()
-  /** Over how long those who come now spread their return elsewhere, once the control plane stops. */
-  #stopsOverMs: number | undefined
+  /** How many were in line when the control plane began to stop. */
+  #leftAtStop: number | undefined
 
   constructor(
     line = new WaitingLine({ width: SESSION.openingsAtOnce, patienceMs: SESSION.admissionMs }),
@@ -43,14 +44,10 @@ export class Admission {
     this.#now = now
   }
 
-  get waiting(): number {
-    return this.#waiting.size
-  }
-
   enter(who: Newcomer, patienceMs?: number): Promise<Admitted> {
     const { agentId } = who
     this.#waiting.get(agentId)?.leave()
-    if (this.#stopsOverMs !== undefined) return Promise.resolve(elsewhere(this.#stopsOverMs))
+    if (this.#leftAtStop !== undefined) return Promise.resolve(elsewhere(this.#leftAtStop))
     return new Promise((resolve) => {
       const now = this.#now()
       const { from, until } = this.#promises.get(agentId) ?? { from: now, until: now }
@@ -87,9 +84,10 @@ export class Admission {
   }
 
   /** Sends everyone in line elsewhere, and those who still come. */
-  stop(spreadMs: number): void {
-    this.#stopsOverMs = spreadMs
-    for (const { leave } of [...this.#waiting.values()]) leave(elsewhere(spreadMs))
+  stop(): void {
+    const all = [...this.#waiting.values()]
+    this.#leftAtStop = all.length
+    for (const { leave } of all) leave(elsewhere(all.length))
   }
 
   #promise(agentId: string, at: number): void {
@@ -100,7 +98,7 @@ export class Admission {
   }
 }
 
-const elsewhere = (spreadMs: number): Admitted => ({
+const elsewhere = (agents: number): Admitted => ({
   kind: 'later',
-  againMs: Math.max(1, Math.round(Math.random() * spreadMs)),
+  againMs: elsewhereAfterMs(agents),
 })

@@ -33,7 +33,7 @@ import { openFileLines } from './bulk-transfers.ts'
 import { type AgentHandlers, agentIdentity, openListener } from './listener.ts'
 import { LogIntake } from './log-intake.ts'
 import { openLogStream } from './log-stream.ts'
-import { reconnectSpreadMs } from './policy.ts'
+import { elsewhereAfterMs, reconnectSpreadMs } from './policy.ts'
 import { AgentSession, type Gateway, type SessionIdentity } from './session.ts'
 import { sendRelease } from './updates.ts'
 
@@ -100,13 +100,10 @@ export async function openAgentGateway(ctx: Context): Promise<AgentGateway> {
     },
   )
   const stopWakes = readWakes(ctx, sessions)
-  const spreadOf = (agents: number): number =>
-    Math.min(SESSION.reconnectSpreadMs, (agents / SESSION.sessionsPerSecond) * 1_000)
   const moveAll = (message: string): void => {
-    const spread = spreadOf(sessions.size)
-    for (const session of [...sessions.values()]) {
-      const after = Math.max(1, Math.round(Math.random() * spread))
-      session.goodbye(GoodbyeReason.SERVER_DRAINING, message, after)
+    const all = [...sessions.values()]
+    for (const session of all) {
+      session.goodbye(GoodbyeReason.SERVER_DRAINING, message, elsewhereAfterMs(all.length))
     }
   }
   return {
@@ -117,7 +114,7 @@ export async function openAgentGateway(ctx: Context): Promise<AgentGateway> {
       stopTicking()
       replicas.stop()
       await stopWakes()
-      admission.stop(spreadOf(admission.waiting))
+      admission.stop()
       moveAll('The control plane is stopping.')
       await listener.close(SESSION.drainMs)
       await heartbeats.close()

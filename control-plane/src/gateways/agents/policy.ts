@@ -21,6 +21,12 @@ export function reconnectSpreadMs(agents: number, replicas = 1): number {
   return wanted > SESSION.backoffMs ? wanted : 0
 }
 
+/** When one of so many agents that are sent elsewhere opens its stream there; 0 would say that it decides itself. */
+export function elsewhereAfterMs(agents: number, random = Math.random()): number {
+  const wanted = (agents / SESSION.sessionsPerSecond) * 1_000
+  return Math.max(1, Math.round(random * Math.min(wanted, SESSION.reconnectSpreadMs)))
+}
+
 export const logPolicy = (): LogPolicy =>
   create(LogPolicySchema, {
     maxChunkBytes: LOGS.chunkBytes,

@@ -327,7 +327,7 @@ export class AgentSession {
       this.goodbye(opened.reason, opened.message, opened.againAfterMs)
       return
     }
-    this.epoch = opened.epoch
+    this.epoch = opened.agent.sessionEpoch
     this.#serverId = opened.agent.serverId
     this.#gateway.opened(this)
     if (this.#isClosed()) {
