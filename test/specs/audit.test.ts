@@ -6,6 +6,7 @@ import type { AuditEntry } from '@berth/shared/api'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { verifyAudit } from '../../control-plane/src/app/core/audit-check.ts'
 import { hashToken, makeToken } from '../../control-plane/src/identity/tokens.ts'
+import { listAudit } from '../../control-plane/src/store/core/audit-pages.ts'
 import {
   insertMember,
   insertToken,
@@ -13,6 +14,7 @@ import {
 } from '../../control-plane/src/store/people/people.ts'
 import { TestControlPlane } from '../fixtures/platform/control-plane.ts'
 import { ENGINES } from '../fixtures/platform/engines.ts'
+import { copyRows } from '../fixtures/platform/many-rows.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 
@@ -173,3 +175,43 @@ describe.each(ENGINES)('the audit log on %s', (engine) => {
     expect(run()).toMatch(/^exit 1: Row \d+ \(place 3\) was changed\.\n.*THE AUDIT LOG WAS CHANGED/)
   })
 })
+
+test.each(ENGINES)(
+  'a few entries of a long history are found in bounded pages on %s',
+  async (engine) => {
+    const cp = await TestControlPlane.start(engine)
+    await cp.setUp()
+    const { db } = cp.running.ctx
+    const rare = [5, 700, 2_450, 2_460]
+    await copyRows(db, engine, {
+      table: 'audit',
+      base: 'base.id = (select min(id) from audit where organization_id = 1)',
+      count: 2_500,
+      over: {
+        seq: '100000 + i',
+        subject_type: `'environment'`,
+        subject_id: `'77'`,
+        request_id: `cast(i as text)`,
+        verb: `case when i in (${rare.join(', ')}) then 'variable.set' else 'task.create' end`,
+      },
+    })
+    const pagesOf = async (verb: string | undefined, limit: number) => {
+      const pages: string[][] = []
+      let beforeId: number | undefined
+      do {
+        const filter = { subjectType: 'environment', subjectId: '77', verb, limit, beforeId }
+        const { rows, next } = await listAudit(db, 1, filter)
+        pages.push(rows.map(({ requestId }) => String(requestId)))
+        beforeId = next
+      } while (beforeId !== undefined)
+      return pages
+    }
+    // the two newest are near; the others are further back than one walk
+    expect(await pagesOf('variable.set', 1)).toEqual([['2460'], ['2450'], ['700'], ['5']])
+    expect(await pagesOf('variable.set', 3)).toEqual([['2460', '2450'], ['700'], ['5']])
+    expect(await pagesOf('project.delete', 3)).toEqual([[], [], []])
+    const all = await pagesOf(undefined, 100)
+    expect([all.length, new Set(all.flat()).size]).toEqual([25, 2_500])
+    await cp.close()
+  },
+)

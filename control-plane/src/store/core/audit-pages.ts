@@ -25,8 +25,8 @@ export interface AuditPage {
   next: number | undefined
 }
 
-/** Rows of a key that one page reads. */
-const WALKED = 1_000
+/** Rows of a key that one page reads: so many fill most pages, and it ends after so many. */
+const WALKED = [100, 1_000]
 /** Ids rise with time, but not to the millisecond: clocks are adjusted, and transactions wait for each other. */
 const SPARE_MS = 10 * 60_000
 
@@ -121,43 +121,56 @@ function walk(db: Db, { key }: Part, { after, before }: Bounds) {
   return before === undefined ? query : query.where('id', '<', before)
 }
 
-/** Finds the id at which a walk of WALKED rows ends; undefined if it reaches its end before. */
-async function findFloor(db: Db, parts: Part[], bounds: Bounds): Promise<number | undefined> {
+/** Finds the id at which a walk of so many rows ends; undefined if it reaches its end before. */
+async function findFloor(
+  db: Db,
+  parts: Part[],
+  bounds: Bounds,
+  walked: number,
+): Promise<number | undefined> {
   const floors = await Promise.all(
-    parts.map((part) => walk(db, part, bounds).offset(WALKED).limit(1).executeTakeFirst()),
+    parts.map((part) => walk(db, part, bounds).offset(walked).limit(1).executeTakeFirst()),
   )
   const ids = floors.flatMap((row) => row?.id ?? [])
   return ids.length > 0 ? Math.max(...ids) : undefined
 }
 
+interface Wanted extends Bounds, Pick<AuditFilter, 'since' | 'until' | 'limit'> {}
+
 /** Reads a page of merged walks, newest first. */
-async function readPage(
-  db: Db,
-  parts: Part[],
-  bounds: Bounds,
-  { since, until, limit }: Pick<AuditFilter, 'since' | 'until' | 'limit'>,
-): Promise<AuditPage> {
+async function readPage(db: Db, parts: Part[], wanted: Wanted): Promise<AuditPage> {
   if (parts.length === 0) return { rows: [], next: undefined }
+  const { limit } = wanted
   const isChecked = parts.some(({ rest }) => rest.length > 0)
-  const floor = isChecked ? await findFloor(db, parts, bounds) : undefined
+  let page: AuditPage = { rows: [], next: undefined }
+  for (const walked of WALKED) {
+    const floor = isChecked ? await findFloor(db, parts, wanted, walked) : undefined
+    const rows = await readAbove(db, parts, { ...wanted, after: floor ?? wanted.after })
+    if (rows.length > limit) return { rows: rows.slice(0, limit), next: rows[limit - 1]?.id }
+    page = { rows, next: floor === undefined ? undefined : floor + 1 }
+    if (page.next === undefined) break
+  }
+  return page
+}
+
+/** One row more than the page has, if there is one. */
+function readAbove(db: Db, parts: Part[], { since, until, limit, ...bounds }: Wanted) {
   const ids = parts
     .map((part) => {
-      let query = walk(db, part, { ...bounds, after: floor ?? bounds.after })
+      let query = walk(db, part, bounds)
       for (const check of part.rest) query = query.where(check)
       if (since !== undefined) query = query.where('at', '>=', since)
       if (until !== undefined) query = query.where('at', '<', until)
       return db.selectFrom(query.limit(limit + 1).as('part')).select('id')
     })
     .reduce((all, part) => all.unionAll(part))
-  const rows = await db
+  return db
     .selectFrom('audit')
     .selectAll()
     .where('id', 'in', ids)
     .orderBy('id', 'desc')
     .limit(limit + 1)
     .execute()
-  if (rows.length > limit) return { rows: rows.slice(0, limit), next: rows[limit - 1]?.id }
-  return { rows, next: floor === undefined ? undefined : floor + 1 }
 }
 
 /** Newest first. Without an organization, lists the whole installation. */
@@ -167,7 +180,8 @@ export async function listAudit(
   filter: AuditFilter,
 ): Promise<AuditPage> {
   const parts = await planWalk(db, organizationId, filter)
-  return readPage(db, parts, await boundsOf(db, filter), filter)
+  const { since, until, limit } = filter
+  return readPage(db, parts, { ...(await boundsOf(db, filter)), since, until, limit })
 }
 
 /** `environments of`: all of a project, also removed ones. */
@@ -206,7 +220,7 @@ export function listSubjectAudit(
           },
         ],
   )
-  return readPage(db, parts, { after: undefined, before: beforeId }, { limit })
+  return readPage(db, parts, { after: undefined, before: beforeId, limit })
 }
 
 const isOfProject = (projectId: number): SqlBool => sql<boolean>`subject_type || '' = 'environment'
