@@ -150,6 +150,7 @@ class Seed {
     // the next start schedules the checks
     await this.#run('update projects set reconcile_at = null')
     if (!isSqlite) await this.#run('analyze')
+    // every tenth has no task, except the first
     const used = Math.min(environments, this.#size.tasks)
     const ids = Array.from({ length: used }, (_, i) => i)
       .filter((i) => i === 0 || i % 10 !== 0)

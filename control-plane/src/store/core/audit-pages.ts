@@ -25,8 +25,10 @@ export interface AuditPage {
   next: number | undefined
 }
 
-/** Rows of a key that one page reads: so many fill most pages, and it ends after so many. */
-const WALKED = [100, 1_000]
+/** Rows of a key that a page reads first; they fill most pages. */
+const WALKED_FIRST = 100
+/** Rows of a key that a page reads at most. */
+const WALKED = 1_000
 /** Ids rise with time, but not to the millisecond: clocks are adjusted, and transactions wait for each other. */
 const SPARE_MS = 10 * 60_000
 
@@ -138,19 +140,20 @@ async function findFloor(
 interface Wanted extends Bounds, Pick<AuditFilter, 'since' | 'until' | 'limit'> {}
 
 /** Reads a page of merged walks, newest first. */
-async function readPage(db: Db, parts: Part[], wanted: Wanted): Promise<AuditPage> {
+async function readPage(
+  db: Db,
+  parts: Part[],
+  wanted: Wanted,
+  walked = WALKED_FIRST,
+): Promise<AuditPage> {
   if (parts.length === 0) return { rows: [], next: undefined }
   const { limit } = wanted
   const isChecked = parts.some(({ rest }) => rest.length > 0)
-  let page: AuditPage = { rows: [], next: undefined }
-  for (const walked of WALKED) {
-    const floor = isChecked ? await findFloor(db, parts, wanted, walked) : undefined
-    const rows = await readAbove(db, parts, { ...wanted, after: floor ?? wanted.after })
-    if (rows.length > limit) return { rows: rows.slice(0, limit), next: rows[limit - 1]?.id }
-    page = { rows, next: floor === undefined ? undefined : floor + 1 }
-    if (page.next === undefined) break
-  }
-  return page
+  const floor = isChecked ? await findFloor(db, parts, wanted, walked) : undefined
+  const rows = await readAbove(db, parts, { ...wanted, after: floor ?? wanted.after })
+  if (rows.length > limit) return { rows: rows.slice(0, limit), next: rows[limit - 1]?.id }
+  if (floor === undefined) return { rows, next: undefined }
+  return walked < WALKED ? readPage(db, parts, wanted, WALKED) : { rows, next: floor + 1 }
 }
 
 /** One row more than the page has, if there is one. */
